@@ -1,0 +1,17 @@
+// Package retrieve turns a question into ranked passages: a dense leg (embedding similarity) and a lexical leg (BM25) are asked, their rankings
+// are fused, and the best candidates are read again by a cross-encoder. It is arithmetic over an [Index]; it holds no SQL and no model.
+//
+// # Invariants
+//
+//  1. A passage that is missing from a leg contributes exactly nothing for that leg.
+//  2. The order of equally scored passages is the order of their ids, so a ranking is a function of its inputs.
+//  3. The filter goes to the index with each leg; nothing is filtered after the fact.
+//
+// # Concurrency
+//
+// A [Retriever] is immutable and safe for concurrent use; both legs of one question run at the same time.
+//
+// # Source
+//
+// Reciprocal rank fusion: Cormack, Clarke, Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods", SIGIR 2009.
+package retrieve
