@@ -1,0 +1,50 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Class is why a document could not be read, in one stable word.
+type Class string
+
+// The classes of Error.
+const (
+	Encrypted   Class = "encrypted"
+	Corrupt     Class = "corrupt"
+	Empty       Class = "empty"   // no bytes, or white space only
+	NoText      Class = "no_text" // readable, but without text: a scan, a blank page
+	Unsupported Class = "unsupported"
+	TooLarge    Class = "too_large" // over a limit of size, ratio, count or time
+	TooDeep     Class = "too_deep"  // nested deeper than Limits.Depth
+)
+
+// Error is a document that cannot be ingested, with what the user can do.
+type Error struct {
+	Class   Class
+	Message string // what, where, and what to do next
+}
+
+func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }
+
+// Is reports equality of classes, so that errors.Is(err, ErrUnsupported) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Class == e.Class && t.Message == ""
+}
+
+// Sentinels for errors.Is; callers act differently on these.
+var (
+	ErrUnsupported = &Error{Class: Unsupported}
+	ErrTooLarge    = &Error{Class: TooLarge}
+	ErrEncrypted   = &Error{Class: Encrypted}
+)
+
+// ErrLeaseLost is returned by a Store when the job's lease is no longer held:
+// it expired and another worker has it, the document was deleted or cancelled,
+// or a newer version was received. The work in hand must be dropped.
+var ErrLeaseLost = errors.New("ingest: lease lost: the document was deleted, replaced, or taken over by another worker")
+
+func failf(c Class, format string, args ...any) error {
+	return &Error{Class: c, Message: fmt.Sprintf(format, args...)}
+}
