@@ -96,7 +96,7 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 		keep = max(k, r.config.Rerank)
 	}
 	started := time.Now()
-	result.Ranked, err = r.fetch(ctx, fused[:min(keep, len(fused))], dense, lexical)
+	result.Ranked, err = r.fetch(ctx, fused[:min(keep, len(fused))], dense, lexical, f)
 	if err != nil {
 		return Result{}, err
 	}
@@ -145,12 +145,12 @@ func (r *Retriever) legs(ctx context.Context, leg Leg, query string, f Filter, k
 }
 
 // fetch reads the passages of hits and joins them with what each leg said.
-func (r *Retriever) fetch(ctx context.Context, hits, dense, lexical []Hit) ([]Scored, error) {
+func (r *Retriever) fetch(ctx context.Context, hits, dense, lexical []Hit, f Filter) ([]Scored, error) {
 	ids := make([]PassageID, len(hits))
 	for i, h := range hits {
 		ids[i] = h.ID
 	}
-	passages, err := r.index.Passages(ctx, ids)
+	passages, err := r.index.Passages(ctx, ids, f)
 	if err != nil {
 		return nil, fmt.Errorf("retrieve: read passages: %w", err)
 	}
