@@ -1,0 +1,274 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"ragd/llm"
+	"ragd/llm/chat"
+	"ragd/llm/sample"
+	"ragd/llm/tokenizer"
+	"ragd/retrieve"
+)
+
+// ErrInvalid is returned for a question that cannot be asked; the text says why.
+var ErrInvalid = errors.New("answer: invalid question")
+
+// Refusal is the sentence with which the model says that the documents hold no answer.
+const Refusal = "The documents do not contain the answer."
+
+// Generator runs the language model. *llm.Engine implements it.
+type Generator interface {
+	Generate(ctx context.Context, r llm.Request) (*llm.Stream, error)
+}
+
+// Retriever finds passages. *retrieve.Retriever implements it.
+type Retriever interface {
+	Retrieve(ctx context.Context, query string, f retrieve.Filter, k int) (retrieve.Result, error)
+}
+
+// Config tunes an [Answerer]. Its zero value is the documented default.
+type Config struct {
+	Passages      int     // passages in the prompt at most; 0 means 5
+	PassageTokens int     // tokens of passages in the prompt at most; 0 means 1,200: prefill time is what a reader waits for
+	MaxTokens     int     // tokens of an answer at most; 0 means 256
+	MinRelevance  float32 // the cross-encoder's logit below which the best passage counts as "nothing found"; 0 means DefaultMinRelevance
+}
+
+// DefaultMinRelevance is the logit of the best passage under which the model is not asked. See docs/eval.md for how it was chosen.
+const DefaultMinRelevance = -6
+
+// Turn is an earlier question of the conversation with its answer.
+type Turn struct {
+	Question, Answer string
+}
+
+// Question is what one caller asks.
+type Question struct {
+	Text      string
+	History   []Turn
+	Filter    retrieve.Filter
+	Passages  int           // 0: the configured number
+	MaxTokens int           // 0: the configured number
+	Sampling  sample.Params // zero value: greedy, hence reproducible
+	Namespace string        // prefix caches are shared only inside one; the tenant's name
+}
+
+// Event is one step of an answer; exactly one field is set.
+type Event struct {
+	Sources  []Source  // the passages in the prompt; comes first
+	Text     string    // newly generated text
+	Citation *Citation // a marker of the text so far, resolved
+	Done     *Answer   // the whole; comes last
+}
+
+// Source is a passage in the prompt.
+type Source struct {
+	Marker int // n of [n]
+	retrieve.Scored
+}
+
+// Answer is the result of a question.
+type Answer struct {
+	Question   string // as asked
+	Query      string // as searched: rewritten when it followed others
+	Text       string
+	Abstained  bool
+	Reason     string // why it abstained
+	Sources    []Source
+	Citations  []Citation
+	Budget     Budget
+	Usage      llm.Usage
+	Retrieval  retrieve.Timings
+	Rewrite    time.Duration
+	Total      time.Duration
+	FirstToken time.Duration // from the call to the first generated token
+}
+
+// Answerer answers questions. Build it with [New].
+type Answerer struct {
+	retriever Retriever
+	generator Generator
+	prompts   *prompter
+	config    Config
+}
+
+// New returns an answerer that generates with a model whose tokenizer and chat template are tok and template and whose window holds contextTokens.
+func New(r Retriever, g Generator, tok *tokenizer.Tokenizer, template *chat.Template, contextTokens int, c Config) *Answerer {
+	if c.Passages <= 0 {
+		c.Passages = 5
+	}
+	if c.PassageTokens <= 0 {
+		c.PassageTokens = 1200
+	}
+	if c.MaxTokens <= 0 {
+		c.MaxTokens = 256
+	}
+	if c.MinRelevance == 0 {
+		c.MinRelevance = DefaultMinRelevance
+	}
+	return &Answerer{retriever: r, generator: g, config: c, prompts: newPrompter(tok, template, contextTokens)}
+}
+
+// Answer answers q as a sequence of events: Sources, then Text and Citation as they arise, then Done. An error ends the sequence. The sequence may be
+// abandoned at any time; that, like ctx, stops the generation.
+func (a *Answerer) Answer(ctx context.Context, q Question) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		run := &run{Answerer: a, q: q, started: time.Now(), yield: yield}
+		if err := run.do(ctx); err != nil && !errors.Is(err, errAbandoned) {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// errAbandoned ends a run whose reader left.
+var errAbandoned = errors.New("answer: reader left")
+
+// run is one question on its way.
+type run struct {
+	*Answerer
+	q       Question
+	started time.Time
+	answer  Answer
+	yield   func(Event, error) bool
+}
+
+func (r *run) emit(e Event) error {
+	if !r.yield(e, nil) {
+		return errAbandoned
+	}
+	return nil
+}
+
+func (r *run) do(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	if err := r.rewrite(ctx); err != nil {
+		return err
+	}
+	found, err := r.retriever.Retrieve(ctx, r.answer.Query, r.q.Filter, r.q.Passages)
+	if err != nil {
+		return err
+	}
+	r.answer.Retrieval = found.Timings
+	if reason := r.irrelevant(found.Ranked); reason != "" {
+		return r.abstain(reason)
+	}
+	prompt, err := r.prompts.build(r.q, found.Ranked, r.config.PassageTokens)
+	if err != nil {
+		return err
+	}
+	r.answer.Sources, r.answer.Budget = prompt.sources, prompt.budget
+	if err := r.emit(Event{Sources: prompt.sources}); err != nil {
+		return err
+	}
+	if err := r.generate(ctx, prompt); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// prepare checks the question and fills in what it leaves open.
+func (r *run) prepare() error {
+	r.q.Text = strings.TrimSpace(strings.ToValidUTF8(r.q.Text, "�"))
+	if r.q.Text == "" {
+		return fmt.Errorf("%w: the question is empty", ErrInvalid)
+	}
+	if r.q.Passages <= 0 {
+		r.q.Passages = r.config.Passages
+	}
+	if r.q.MaxTokens <= 0 {
+		r.q.MaxTokens = r.config.MaxTokens
+	}
+	if err := r.prompts.check(r.q); err != nil {
+		return err
+	}
+	r.answer.Question, r.answer.Query = r.q.Text, r.q.Text
+	return nil
+}
+
+// irrelevant says why the passages cannot answer the question, or "".
+func (r *run) irrelevant(ranked []retrieve.Scored) string {
+	if len(ranked) == 0 {
+		return "no passage was found for the question"
+	}
+	best := float32(0)
+	read := false
+	for _, s := range ranked {
+		if s.Rerank != nil && (!read || *s.Rerank > best) {
+			best, read = *s.Rerank, true
+		}
+	}
+	if read && best < r.config.MinRelevance {
+		return fmt.Sprintf("the best of %d passages is not about the question (relevance %.1f, needed %.1f)", len(ranked), best, r.config.MinRelevance)
+	}
+	return ""
+}
+
+// abstain ends the run without asking the model.
+func (r *run) abstain(reason string) error {
+	r.answer.Abstained, r.answer.Reason = true, reason
+	if err := r.emit(Event{Text: Refusal}); err != nil {
+		return err
+	}
+	r.answer.Text = Refusal
+	return r.finish()
+}
+
+// generate lets the model write and resolves the markers as they appear.
+func (r *run) generate(ctx context.Context, p prompt) error {
+	stream, err := r.generator.Generate(ctx, llm.Request{
+		Prompt:    p.tokens,
+		MaxTokens: r.q.MaxTokens,
+		Sampling:  r.q.Sampling,
+		Grammar:   r.prompts.grammar(len(p.sources)),
+		Namespace: r.q.Namespace,
+	})
+	if err != nil {
+		return fmt.Errorf("answer: generate: %w", err)
+	}
+	var text strings.Builder
+	cites := newCiter(p.sources)
+	for event, err := range stream.Events() {
+		if err != nil {
+			return fmt.Errorf("answer: generate: %w", err)
+		}
+		if r.answer.FirstToken == 0 {
+			r.answer.FirstToken = time.Since(r.started)
+		}
+		if event.Text == "" {
+			continue
+		}
+		text.WriteString(event.Text)
+		if err := r.emit(Event{Text: event.Text}); err != nil {
+			return err
+		}
+		for _, c := range cites.next(text.String(), false) {
+			if err := r.emit(Event{Citation: &c}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range cites.next(text.String(), true) {
+		if err := r.emit(Event{Citation: &c}); err != nil {
+			return err
+		}
+	}
+	r.answer.Text, r.answer.Citations, r.answer.Usage = strings.TrimSpace(text.String()), cites.found, stream.Usage()
+	if strings.HasPrefix(r.answer.Text, Refusal) {
+		r.answer.Abstained, r.answer.Reason = true, "the model found no answer in the passages"
+	}
+	return nil
+}
+
+func (r *run) finish() error {
+	r.answer.Total = time.Since(r.started)
+	return r.emit(Event{Done: &r.answer})
+}

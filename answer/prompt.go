@@ -1,0 +1,169 @@
+package answer
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"ragd/llm"
+	"ragd/llm/chat"
+	"ragd/llm/grammar"
+	"ragd/llm/tokenizer"
+	"ragd/retrieve"
+)
+
+//go:embed prompts/system.txt
+var systemText string
+
+//go:embed prompts/rewrite.txt
+var rewriteText string
+
+// Budget says how the context window was spent, in the model's own tokens.
+type Budget struct {
+	Context  int // the window
+	System   int // rules and chat markup
+	Passages int
+	History  int
+	Question int
+	Answer   int // reserved
+	Dropped  int // retrieved passages that did not fit
+	Turns    int // turns of the history that did fit
+}
+
+// prompt is what the model gets.
+type prompt struct {
+	tokens  []llm.Token
+	sources []Source
+	budget  Budget
+}
+
+// prompter writes prompts for one model.
+type prompter struct {
+	tok      *tokenizer.Tokenizer
+	template *chat.Template
+	context  int // tokens
+	system   string
+	vocab    *grammar.Vocab
+	overhead int // tokens of the system message and the chat markup
+}
+
+func newPrompter(tok *tokenizer.Tokenizer, template *chat.Template, contextTokens int) *prompter {
+	var system strings.Builder
+	err := parse(systemText).Execute(&system, struct{ Refusal string }{Refusal})
+	if err != nil {
+		panic(fmt.Sprintf("answer: embedded system prompt: %v", err)) // our own file: a bug
+	}
+	p := &prompter{tok: tok, template: template, context: contextTokens, system: strings.TrimSpace(system.String()), vocab: grammar.NewVocab(tok)}
+	p.overhead = p.count(p.system) + 32 // 32: the markup of all families is shorter; build counts the prompt itself
+	return p
+}
+
+func parse(text string) *template.Template {
+	return template.Must(template.New("system").Parse(text))
+}
+
+func (p *prompter) count(text string) int { return len(p.tok.Encode(text, false, false)) }
+
+// grammar admits text whose markers name passages 1 to n, or the refusal.
+func (p *prompter) grammar(n int) *grammar.Grammar {
+	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: n, Refusal: Refusal})
+}
+
+// check refuses a question that cannot fit whatever is retrieved.
+func (p *prompter) check(q Question) error {
+	room := p.context - p.overhead - q.MaxTokens
+	if n := p.count(q.Text); n > room/2 {
+		return fmt.Errorf("%w: the question has %d tokens, at most %d fit beside the documents: shorten it, or serve with a larger --context (now %d)",
+			ErrInvalid, n, max(room/2, 0), p.context)
+	}
+	return nil
+}
+
+// build fits passages, history and question into the window: passages up to passageTokens in the order given, then the latest turns of the history.
+func (p *prompter) build(q Question, ranked []retrieve.Scored, passageTokens int) (prompt, error) {
+	b := Budget{Context: p.context, Question: p.count(q.Text), Answer: q.MaxTokens}
+	room := p.context - p.overhead - b.Answer - b.Question
+	documents, sources := p.documents(ranked, min(passageTokens, room), &b)
+	turns := p.turns(q.History, room-b.Passages, &b)
+	for {
+		tokens, err := p.template.Encode(p.messages(documents, turns, q.Text), true)
+		if err != nil {
+			return prompt{}, fmt.Errorf("answer: write the prompt: %w", err)
+		}
+		if len(tokens)+q.MaxTokens <= p.context {
+			b.System = len(tokens) - b.Passages - b.History - b.Question
+			return prompt{tokens: tokens, sources: sources, budget: b}, nil
+		}
+		// The parts were counted one by one; joined, they can be a few tokens longer. Give up the oldest turn, then the last passage.
+		switch {
+		case len(turns) > 0:
+			turns = turns[1:]
+			b.Turns--
+		case len(sources) > 1:
+			documents, sources = p.documents(ranked[:len(sources)-1], passageTokens, &b)
+			b.Dropped = len(ranked) - len(sources)
+		default:
+			return prompt{}, fmt.Errorf("%w: question and passage do not fit into %d tokens: serve with a larger --context", ErrInvalid, p.context)
+		}
+	}
+}
+
+// documents numbers the passages that fit into room tokens and writes them as the model sees them.
+func (p *prompter) documents(ranked []retrieve.Scored, room int, b *Budget) (string, []Source) {
+	var text strings.Builder
+	var sources []Source
+	b.Passages = 0
+	for _, s := range ranked {
+		block := documentText(len(sources)+1, &s.Passage)
+		n := p.count(block)
+		if b.Passages+n > room && len(sources) > 0 {
+			break
+		}
+		b.Passages += n
+		text.WriteString(block)
+		sources = append(sources, Source{Marker: len(sources) + 1, Scored: s})
+	}
+	b.Dropped = len(ranked) - len(sources)
+	return text.String(), sources
+}
+
+// documentText is one numbered passage. Text that looks like a marker at the start of a line cannot be told from ours by the model, so brackets around
+// bare numbers are the only thing that is written differently from the source; the quote shown to people is cut from the source itself.
+func documentText(marker int, p *retrieve.Passage) string {
+	title := p.Title
+	if p.Heading != "" && p.Heading != p.Title {
+		title += " > " + p.Heading
+	}
+	if p.Page > 0 {
+		title = fmt.Sprintf("%s, page %d", title, p.Page)
+	}
+	return fmt.Sprintf("[%d] %s\n%s\n\n", marker, title, bareMarkers.ReplaceAllString(strings.TrimSpace(p.Text), "($1)"))
+}
+
+// turns keeps the latest turns that fit into room tokens, at most a quarter of the window.
+func (p *prompter) turns(history []Turn, room int, b *Budget) []Turn {
+	room = min(room, p.context/4)
+	from := len(history)
+	for from > 0 {
+		n := p.count(history[from-1].Question) + p.count(history[from-1].Answer) + 16 // 16: markup of two messages
+		if b.History+n > room {
+			break
+		}
+		b.History += n
+		from--
+	}
+	b.Turns = len(history) - from
+	return history[from:]
+}
+
+// messages lays the prompt out: what is shared by most questions comes first.
+func (p *prompter) messages(documents string, turns []Turn, question string) []chat.Message {
+	m := []chat.Message{{Role: "system", Content: p.system}}
+	head := "Documents:\n\n" + documents
+	for _, t := range turns {
+		m = append(m, chat.Message{Role: "user", Content: head + "Question: " + t.Question}, chat.Message{Role: "assistant", Content: t.Answer})
+		head = ""
+	}
+	return append(m, chat.Message{Role: "user", Content: head + "Question: " + question})
+}

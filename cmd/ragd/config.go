@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// globals are the settings that every command shares.
+type globals struct {
+	DataDir     string `help:"Folder of the private database." env:"RAGD_DATA" default:"${data_dir}" type:"path" group:"settings"`
+	DatabaseURL string `help:"Postgres with pgvector 0.8.4 or later. Empty: a private one, kept in the data folder." env:"DATABASE_URL" name:"database-url" group:"settings"`
+	Model       string `help:"Answer model: a name from 'ragd models list' or a GGUF file. Empty: chosen by memory and cores." env:"RAGD_MODEL" group:"settings"`
+	Embedder    string `help:"Embedding model. A corpus keeps the model that it was built with." env:"RAGD_EMBEDDER" group:"settings"`
+	Reranker    string `help:"Cross-encoder that reads the best candidates again; 'none' turns it off." env:"RAGD_RERANKER" group:"settings"`
+	Threads     int    `help:"Worker threads. 0: what the machine or its container allows." env:"RAGD_THREADS" group:"settings"`
+	Context     int    `help:"Context window in tokens." env:"RAGD_CONTEXT" default:"4096" group:"settings"`
+	KV          string `help:"Element type of the key/value cache." env:"RAGD_KV" enum:"f16,f32,int8" default:"f16" group:"settings"`
+	Offline     bool   `help:"Never fetch anything: a missing model is an error." env:"RAGD_OFFLINE" group:"settings"`
+	Verbose     bool   `help:"Log more (never document, question or answer text)." short:"v" env:"RAGD_VERBOSE" group:"settings"`
+}
+
+// configPath is the file that holds settings, keys as the flags without dashes in front.
+func configPath() string {
+	if path := os.Getenv("RAGD_CONFIG"); path != "" {
+		return path
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "ragd.yaml"
+	}
+	return filepath.Join(dir, "ragd", "config.yaml")
+}
+
+// dataDir is where the private database lives by default.
+func dataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "ragd")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "ragd-data"
+	}
+	return filepath.Join(home, ".local", "share", "ragd")
+}
+
+func vars() kong.Vars {
+	return kong.Vars{"data_dir": dataDir()}
+}
+
+type configCmd struct{}
+
+// Run prints every setting with its value; passwords inside a URL are hidden.
+func (configCmd) Run(a *app) error {
+	fmt.Printf("# file: %s\n", configPath())
+	v := reflect.ValueOf(a.globals)
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name := field.Tag.Get("name")
+		if name == "" {
+			name = kebab(field.Name)
+		}
+		value := fmt.Sprint(v.Field(i).Interface())
+		if name == "database-url" {
+			value = redactURL(value)
+		}
+		fmt.Printf("%s: %s\n", name, value)
+	}
+	return nil
+}
+
+// kebab turns DataDir into data-dir, as the command line spells it.
+func kebab(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		lower := strings.ToLower(string(r))
+		if i > 0 && string(r) != lower && strings.ToLower(name[i-1:i]) == name[i-1:i] {
+			b.WriteByte('-')
+		}
+		b.WriteString(lower)
+	}
+	return b.String()
+}
