@@ -39,8 +39,9 @@ func (s search) scaleMin(x, weights []float32, levels []uint8, nmax int) (scale,
 	var trial [32]uint8
 	aux := trial[:len(x)]
 	for i := range s.steps + 1 {
-		inv = (float32(s.rdelta*float32(i)) + s.rmin + top) / (highest - lowest)
-		round(aux, x, inv, lowest, nmax)
+		// The offset of the best trial so far, not the smallest element: later trials start from the better place.
+		inv = (s.rmin + float32(s.rdelta*float32(i)) + top) / (highest - offset)
+		round(aux, x, inv, offset, nmax)
 		var sumL, sumLL, sumXL float32
 		for j, v := range x {
 			wl := weights[j] * float32(aux[j])
@@ -79,10 +80,10 @@ func (s search) cost(x, weights []float32, levels []uint8, scale, offset float32
 	return sum
 }
 
-// round fills levels with clamp(rne(inv*(x-lowest)), 0, nmax).
-func round(levels []uint8, x []float32, inv, lowest float32, nmax int) {
+// round fills levels with clamp(rne(inv*(x-offset)), 0, nmax).
+func round(levels []uint8, x []float32, inv, offset float32, nmax int) {
 	for i, v := range x {
-		levels[i] = uint8(level(inv*(v-lowest), nmax))
+		levels[i] = uint8(level(inv*(v-offset), nmax))
 	}
 }
 
@@ -104,7 +105,7 @@ func magnitudeWeights(weights, x []float32) {
 func symmetricScale(x []float32, levels []int8, nmax int) float32 {
 	largest := signedMax(x)
 	if abs(largest) < tiny {
-		clear(levels)
+		clearLevels(levels, nmax)
 		return 0
 	}
 	var scale, best float32
@@ -139,7 +140,7 @@ func projections(x []float32, inv float32, nmax int) (sumXL, sumLL float32) {
 func descentScale(x []float32, levels []int8, nmax int) float32 {
 	largest := signedMax(x)
 	if abs(largest) < tiny {
-		clear(levels)
+		clearLevels(levels, nmax)
 		return 0
 	}
 	inv := -float32(nmax) / largest
@@ -197,6 +198,13 @@ func requantizeSymmetric(levels []int8, x []float32, scale float32, nmax int) {
 
 // level rounds x to the nearest of the levels 0..nmax.
 func level(x float32, nmax int) int { return max(0, min(nmax, nearest(x))) }
+
+// clearLevels sets the levels that are stored as zero bits, as the reference does for a group without a scale.
+func clearLevels(levels []int8, nmax int) {
+	for i := range levels {
+		levels[i] = int8(-nmax)
+	}
+}
 
 func clampSigned(l, nmax int) int8 { return int8(max(-nmax, min(nmax-1, l))) }
 
