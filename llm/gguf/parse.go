@@ -100,8 +100,9 @@ func (p *parser) pair(f *File) {
 	}
 	from := p.at
 	if v.typ == typeString {
+		length := "string length in the " + what // once, not per word of a vocabulary
 		for i := 0; i < v.count && p.err == nil; i++ {
-			p.bytes(p.count("string length in the "+what, 1), what)
+			p.bytes(p.count(length, 1), what)
 		}
 	} else {
 		p.bytes(v.count*v.typ.width(), what) // count bounds the count by the file, so this cannot overflow
