@@ -1,0 +1,249 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+
+	"ragd/llm/quant"
+)
+
+// A panel holds panelRows consecutive rows of a matrix, interleaved so that one 64-byte vector carries four consecutive
+// elements of each of them: byte 4*r+j of vector i is element 4*i+j of row r. That is the operand of the four-way byte
+// dot products (VPDPBUSD, VPMADDUBSW) and, eight vectors at a time, a B tile of AMX.
+const (
+	panelRows  = 16
+	blockElems = 32                         // elements that share one activation scale
+	superElems = 256                        // elements of a K-quant block
+	nibbles    = panelRows * blockElems / 2 // bytes of 4-bit levels in one block of a panel
+	magicBits  = 0x4b400000                 // see record
+)
+
+// kind groups the layouts by the arithmetic of their products.
+type kind uint8
+
+const (
+	kindFloat kind = iota // float32 weights times float32 activations
+	kindScale             // integer dot per 32 elements, one scale
+	kindMin               // the same and a minimum: scale*level + minimum
+	kindHalf              // one scale per 16 elements
+)
+
+// layout says how a tensor type is stored in panels. A panel is a sequence of blocks, each holding blockElems elements
+// (K-quants: superElems; floats: 1) of panelRows rows.
+type layout struct {
+	kind   kind
+	elems  int   // elements of a row in one block
+	nbytes int   // bytes of one block of a panel
+	head   int   // bytes before the levels
+	sub    int   // bytes of the levels of 32 elements
+	zero   int32 // subtracted from the stored unsigned levels
+	// pack writes row r of one block, whose source bytes are src, into dst, which holds the block of the panel.
+	pack func(dst []byte, r int, src []byte)
+}
+
+// Blocks of 32 elements: half scales [16], half minima [16] where there are some, four vectors of levels (low nibble:
+// elements 0-15, high nibble: 16-31), a vector of fifth bits (bit i of a byte belongs to vector i of the unpacked
+// block). K-quants: half d [16], half dmin [16], byte scales [8][16], byte minima [8][16], then eight such blocks of
+// levels; Q6_K: half d [16], signed byte scales [16][16], then eight blocks of levels, each followed by two vectors of
+// upper bit pairs.
+var layouts = map[quant.Type]*layout{
+	quant.F32:    {kindFloat, 1, 64, 0, 0, 0, packF32},
+	quant.F16:    {kindFloat, 1, 32, 0, 0, 0, packF16},
+	quant.BF16:   {kindFloat, 1, 32, 0, 0, 0, packF16},
+	quant.Q4_0:   {kindScale, 32, 32 + nibbles, 32, nibbles, 8, packQ4_0},
+	quant.IQ4_NL: {kindScale, 32, 32 + nibbles, 32, nibbles, 128, packQ4_0},
+	quant.Q4_1:   {kindMin, 32, 64 + nibbles, 64, nibbles, 0, packQ4_1},
+	quant.Q5_0:   {kindScale, 32, 32 + nibbles + 64, 32, nibbles + 64, 16, packQ5_0},
+	quant.Q5_1:   {kindMin, 32, 64 + nibbles + 64, 64, nibbles + 64, 0, packQ5_1},
+	quant.Q8_0:   {kindScale, 32, 32 + 2*nibbles, 32, 2 * nibbles, 128, packQ8_0},
+	quant.Q4_K:   {kindMin, 256, 320 + 8*nibbles, 320, nibbles, 0, packQ4_K},
+	quant.Q5_K:   {kindMin, 256, 320 + 8*(nibbles+64), 320, nibbles + 64, 0, packQ5_K},
+	quant.Q6_K:   {kindHalf, 256, 288 + 8*(nibbles+128), 288, nibbles + 128, 32, packQ6_K},
+}
+
+var le = binary.LittleEndian
+
+func packF32(dst []byte, r int, src []byte) { copy(dst[4*r:4*r+4], src) }
+
+func packF16(dst []byte, r int, src []byte) { copy(dst[2*r:2*r+2], src) }
+
+func packQ4_0(dst []byte, r int, src []byte) {
+	copy(dst[2*r:2*r+2], src)
+	packNibbles(dst[32:], r, src[2:])
+}
+
+func packQ4_1(dst []byte, r int, src []byte) {
+	copy(dst[2*r:2*r+2], src)
+	copy(dst[32+2*r:32+2*r+2], src[2:])
+	packNibbles(dst[64:], r, src[4:])
+}
+
+func packQ5_0(dst []byte, r int, src []byte) {
+	copy(dst[2*r:2*r+2], src)
+	packNibbles(dst[32:], r, src[6:])
+	packFifthBits(dst[32+nibbles:], r, le.Uint32(src[2:]))
+}
+
+func packQ5_1(dst []byte, r int, src []byte) {
+	copy(dst[2*r:2*r+2], src)
+	copy(dst[32+2*r:32+2*r+2], src[2:])
+	packNibbles(dst[64:], r, src[8:])
+	packFifthBits(dst[64+nibbles:], r, le.Uint32(src[4:]))
+}
+
+// packQ8_0 stores levels with an offset of 128, because the dot products want unsigned weights.
+func packQ8_0(dst []byte, r int, src []byte) {
+	copy(dst[2*r:2*r+2], src)
+	dst, src = dst[32:], src[2:34]
+	for i := range 8 {
+		le.PutUint32(dst[64*i+4*r:], le.Uint32(src[4*i:])^0x80808080)
+	}
+}
+
+// packNibbles transposes 16 bytes whose low nibbles are elements 0-15 and high nibbles 16-31.
+func packNibbles(dst []byte, r int, src []byte) {
+	for i := range 4 {
+		le.PutUint32(dst[64*i+4*r:], le.Uint32(src[4*i:]))
+	}
+}
+
+// packFifthBits transposes bit 4*i+j of high into bit i of byte j.
+func packFifthBits(dst []byte, r int, high uint32) {
+	for j := range 4 {
+		x := high >> j & 0x11111111
+		x = (x | x>>3) & 0x03030303
+		x = (x | x>>6) & 0x000f000f
+		dst[4*r+j] = byte(x | x>>12)
+	}
+}
+
+// packScalesK unpacks the eight 6-bit pairs that Q4_K and Q5_K share into bytes.
+func packScalesK(dst []byte, r int, src []byte) {
+	copy(dst[2*r:2*r+2], src)
+	copy(dst[32+2*r:32+2*r+2], src[2:])
+	b := src[4:16]
+	for j := range 4 {
+		dst[64+16*j+r] = b[j] & 63
+		dst[192+16*j+r] = b[j+4] & 63
+		dst[64+16*(j+4)+r] = b[j+8]&15 | b[j]>>6<<4
+		dst[192+16*(j+4)+r] = b[j+8]>>4 | b[j+4]>>6<<4
+	}
+}
+
+// packPairK regroups the nibbles of 64 elements: the source has elements 0-31 in the low and 32-63 in the high nibbles,
+// the two blocks of the panel have their own elements 0-15 low and 16-31 high.
+func packPairK(dst0, dst1 []byte, r int, src []byte) {
+	const low = 0x0f0f0f0f
+	for i := range 4 {
+		a, b := le.Uint32(src[4*i:]), le.Uint32(src[16+4*i:])
+		le.PutUint32(dst0[64*i+4*r:], a&low|b&low<<4)
+		le.PutUint32(dst1[64*i+4*r:], a>>4&low|b&^low)
+	}
+}
+
+func packQ4_K(dst []byte, r int, src []byte) {
+	packScalesK(dst, r, src)
+	for pair := range 4 {
+		at := 320 + 2*pair*nibbles
+		packPairK(dst[at:], dst[at+nibbles:], r, src[16+32*pair:])
+	}
+}
+
+func packQ5_K(dst []byte, r int, src []byte) {
+	packScalesK(dst, r, src)
+	const sub = nibbles + 64
+	for pair := range 4 {
+		at := 320 + 2*pair*sub
+		packPairK(dst[at:], dst[at+sub:], r, src[48+32*pair:])
+	}
+	high := src[16:48]
+	for s := range 8 {
+		var x uint32
+		for i := range 8 {
+			x |= le.Uint32(high[4*i:]) >> s & 0x01010101 << i
+		}
+		le.PutUint32(dst[320+sub*s+nibbles+4*r:], x)
+	}
+}
+
+func packQ6_K(dst []byte, r int, src []byte) {
+	const sub = nibbles + 128
+	copy(dst[2*r:2*r+2], src[208:210])
+	for g := range 16 {
+		dst[32+16*g+r] = src[192+g]
+	}
+	for half := range 2 {
+		low, high := src[64*half:], src[128+32*half:]
+		for k := range 4 {
+			block := dst[288+sub*(4*half+k):]
+			for i := range 4 {
+				a := le.Uint32(low[32*(k%2)+4*i:]) >> (4 * (k / 2)) & 0x0f0f0f0f
+				b := le.Uint32(low[32*(k%2)+16+4*i:]) >> (4 * (k / 2)) & 0x0f0f0f0f
+				le.PutUint32(block[64*i+4*r:], a|b<<4)
+			}
+			for v := range 2 {
+				var x uint32
+				for i := range 4 {
+					x |= le.Uint32(high[16*v+4*i:]) >> (2 * k) & 0x03030303 << (2 * i)
+				}
+				le.PutUint32(block[nibbles+64*v+4*r:], x)
+			}
+		}
+	}
+}
+
+// level returns the unsigned level of element k (0..31) of row r from the levels of one block.
+func (l *layout) level(levels []byte, r, k int) uint8 {
+	if l.sub == 2*nibbles {
+		return levels[64*(k/4)+4*r+k%4]
+	}
+	q := levels[64*(k%16/4)+4*r+k%4] >> (4 * (k / 16)) & 15
+	switch l.sub {
+	case nibbles + 64:
+		q |= levels[nibbles+4*r+k%4] >> (k / 4) & 1 << 4
+	case nibbles + 128:
+		q |= levels[nibbles+64*(k/16)+4*r+k%4] >> (2 * (k % 16 / 4)) & 3 << 4
+	}
+	if l == layouts[quant.IQ4_NL] {
+		q = iq4Levels[q]
+	}
+	return q
+}
+
+// iq4Levels is the table of IQ4_NL with an offset of 128.
+var iq4Levels = [16]uint8{
+	128 - 127, 128 - 104, 128 - 83, 128 - 65, 128 - 49, 128 - 35, 128 - 22, 128 - 10,
+	128 + 1, 128 + 13, 128 + 25, 128 + 38, 128 + 53, 128 + 69, 128 + 89, 128 + 113,
+}
+
+// scales returns the factors of 32-element block b of row r of a panel: its scale (of both halves, for kindHalf) and
+// the minimum that is added.
+func (l *layout) scales(panel []byte, b, r int) (scale [2]float32, minimum float32) {
+	perBlock := l.elems / blockElems
+	block, s := panel[b/perBlock*l.nbytes:], b%perBlock
+	d := half(block[2*r:])
+	switch {
+	case l.kind == kindHalf:
+		scale[0] = d * float32(int8(block[32+32*s+r]))
+		scale[1] = d * float32(int8(block[32+32*s+16+r]))
+	case l.elems == superElems:
+		scale[0] = d * float32(block[64+16*s+r])
+		minimum = -(half(block[32+2*r:]) * float32(block[192+16*s+r]))
+	case l.kind == kindMin:
+		scale[0], minimum = d, half(block[32+2*r:])
+	default:
+		scale[0] = d
+	}
+	return scale, minimum
+}
+
+// levels returns the levels of 32-element block b of a panel.
+func (l *layout) levels(panel []byte, b int) []byte {
+	perBlock := l.elems / blockElems
+	at := b/perBlock*l.nbytes + l.head + b%perBlock*l.sub
+	return panel[at : at+l.sub]
+}
+
+func half(b []byte) float32 { return quant.F16ToF32(le.Uint16(b)) }
+
+func float(b []byte) float32 { return math.Float32frombits(le.Uint32(b)) }
