@@ -1,0 +1,98 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"ragd/llm/quant"
+)
+
+// Plain Go twins of the attention kernels.
+
+// scoresGeneric sets dst[r][16*p+i] = scale[16*p+i] * Σ_d q[r][d] * K_p[d][i] for pages p in [from, to). Rows of dst
+// are splitTokens apart, rows of q dim.
+func scoresGeneric(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, from, to int, scale *[splitTokens]float32) {
+	page := make([]float32, PageTokens*dim)
+	for p := from; p < to; p++ {
+		widenGeneric(kind, page, k[p])
+		for r := range rows {
+			out := dst[r*splitTokens+p*PageTokens:][:PageTokens]
+			clear(out)
+			for d, x := range q[r*dim : (r+1)*dim] {
+				for i, y := range page[d*PageTokens : (d+1)*PageTokens] {
+					out[i] += float32(x * y)
+				}
+			}
+			for i := range out {
+				out[i] *= scale[p*PageTokens+i]
+			}
+		}
+	}
+}
+
+// weighGeneric sets dst[r][d] = Σ_i w[r][i] * V[i][d] over positions i in [from, to). Rows of dst are padded apart, rows
+// of w splitTokens.
+func weighGeneric(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v *[splitPages]*byte) {
+	page := make([]float32, PageTokens*padded)
+	clear(dst[:rows*padded])
+	for i := from; i < to; i++ {
+		if i == from || i%PageTokens == 0 {
+			widenGeneric(kind, page, v[i/PageTokens])
+		}
+		value := page[i%PageTokens*padded:][:padded]
+		for r := range rows {
+			x := w[r*splitTokens+i]
+			out := dst[r*padded : (r+1)*padded]
+			for d, y := range value {
+				out[d] += float32(x * y)
+			}
+		}
+	}
+}
+
+// expSplitGeneric sets s[i] = 2^(s[i]-top) * scale[i] with top = max(s), and returns top and the sum of the powers before
+// scaling. len(s) is a multiple of 16.
+func expSplitGeneric(s, scale []float32) (top, total float32) {
+	top = maxOfGeneric(s)
+	var acc [lanes]float32
+	for i, v := range s {
+		p := exp2(v - top)
+		acc[i%16] += p
+		s[i] = p * scale[i]
+	}
+	return top, reduce(&acc)
+}
+
+// joinGeneric sets sum[i] = sum[i]*a + part[i]*b.
+func joinGeneric(sum, part []float32, a, b float32) {
+	for i, v := range part {
+		sum[i] = float32(sum[i]*a) + float32(v*b)
+	}
+}
+
+// finishGeneric sets dst[i] = sum[i]*s. Adding zero makes -0 a +0: which of the two a sum ends at can depend on how many
+// invisible positions, whose weight is 0, were swept along.
+func finishGeneric(dst, sum []float32, s float32) {
+	for i, v := range sum {
+		dst[i] = float32(v*s) + 0
+	}
+}
+
+// widenGeneric converts stored elements to float32, exactly; int8 stays unscaled.
+func widenGeneric(kind KVType, dst []float32, src *byte) {
+	p := unsafe.Pointer(src)
+	switch kind {
+	case KVF32:
+		copy(dst, unsafe.Slice((*float32)(p), len(dst)))
+	case KVF16:
+		for i, x := range unsafe.Slice((*uint16)(p), len(dst)) {
+			dst[i] = quant.F16ToF32(x)
+		}
+	case KVInt8:
+		for i, x := range unsafe.Slice((*int8)(p), len(dst)) {
+			dst[i] = float32(x)
+		}
+	}
+}
+
+// floatBytes returns the first byte of x.
+func floatBytes(x []float32) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }

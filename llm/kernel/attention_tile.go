@@ -1,0 +1,215 @@
+package kernel
+
+import "math"
+
+// maxBlockRows is the most rows that a kernel call handles.
+const maxBlockRows = 8
+
+// attnTile is a worker's memory for one tile of query rows that see the keys and values of one head. For each split
+// of the history it computes scores, exponentials and weighted values of a block of rows at a time, so scores never
+// take more than [maxBlockRows][splitTokens]. Scores are kept in units of log 2, which saves a multiplication per
+// exponential.
+type attnTile struct {
+	rows, dim, padded int
+	scale, softCap    float32
+
+	lo, hi     []int     // positions that each row sees
+	q          []float32 // [rows][dim], times scale
+	sum        []float32 // [rows][padded] weighted values of the splits joined so far
+	top, total []float32 // [rows] largest score, sum of 2^(score-top)
+
+	scores [maxBlockRows * splitTokens]float32
+	part   []float32 // [maxBlockRows][padded] one split's weighted values
+	k, v   [splitPages]*byte
+	kScale [splitTokens]float32
+	vScale [splitTokens]float32
+	unit   bool      // both scales are ones
+	kf, vf []float32 // [splitPages][dim][16] and [splitPages][16][padded]: converted pages
+}
+
+// scoreScale returns the factor on q and the cap on scores. Without a cap the factor carries log2(e); with one, softCap
+// applies it afterwards.
+func scoreScale(scale, limit float32) (float32, float32) {
+	if limit > 0 {
+		return scale, limit
+	}
+	return float32(float64(scale) * log2e), 0
+}
+
+func (t *attnTile) size(rows, dim, padded int) {
+	t.rows, t.dim, t.padded = rows, dim, padded
+	if cap(t.lo) < rows {
+		t.lo, t.hi = make([]int, rows), make([]int, rows)
+		t.top, t.total = make([]float32, rows), make([]float32, rows)
+	}
+	t.lo, t.hi, t.top, t.total = t.lo[:rows], t.hi[:rows], t.top[:rows], t.total[:rows]
+	t.q = grow(t.q, rows*dim)
+	t.sum = grow(t.sum, rows*padded)
+	t.part = grow(t.part, maxBlockRows*padded)
+	t.reset()
+}
+
+// grow returns a slice of n floats of unspecified value, b's memory when it suffices.
+func grow(b []float32, n int) []float32 {
+	if cap(b) < n {
+		return make([]float32, n)
+	}
+	return b[:n]
+}
+
+// reset forgets the splits joined so far: a total of 0 marks an empty row.
+func (t *attnTile) reset() { clear(t.total) }
+
+// setRows makes rows [row, row+n) of consecutive heads of q, which see the positions [lo, hi).
+func (t *attnTile) setRows(row, n int, q []float32, lo, hi int) {
+	dst := t.q[row*t.dim : (row+n)*t.dim]
+	copy(dst, q)
+	scale(dst, t.scale)
+	for i := row; i < row+n; i++ {
+		t.lo[i], t.hi[i] = lo, hi
+	}
+}
+
+// pageRange returns the pages of a split, counted from its first, that some row sees.
+func (t *attnTile) pageRange(split int) (from, to int) {
+	lo, hi := t.bounds(0, t.rows, split*splitTokens)
+	return lo / PageTokens, (hi + PageTokens - 1) / PageTokens
+}
+
+// bounds returns the union of what rows [row, row+n) see of the split at base, relative to base; lo >= hi if nothing.
+func (t *attnTile) bounds(row, n, base int) (lo, hi int) {
+	lo = splitTokens
+	for i := row; i < row+n; i++ {
+		l, h := t.clip(i, base)
+		if l < h {
+			lo, hi = min(lo, l), max(hi, h)
+		}
+	}
+	return lo, hi
+}
+
+// clip returns what one row sees of the split at base, relative to base.
+func (t *attnTile) clip(row, base int) (lo, hi int) {
+	return max(t.lo[row]-base, 0), min(t.hi[row]-base, splitTokens)
+}
+
+func (t *attnTile) unitScales() {
+	if t.unit {
+		return
+	}
+	t.unit = true
+	for i := range t.kScale {
+		t.kScale[i], t.vScale[i] = 1, 1
+	}
+}
+
+// convert replaces pages [from, to) by float32 copies; the scales stay apart.
+func (t *attnTile) convert(kind KVType, from, to int) {
+	kn, vn := PageTokens*t.dim, PageTokens*t.padded
+	t.kf, t.vf = grow(t.kf, splitPages*kn), grow(t.vf, splitPages*vn)
+	for i := from; i < to; i++ {
+		k, v := t.kf[i*kn:(i+1)*kn], t.vf[i*vn:(i+1)*vn]
+		widen(kind, k, t.k[i])
+		widen(kind, v, t.v[i])
+		t.k[i], t.v[i] = floatBytes(k), floatBytes(v)
+	}
+}
+
+// split adds the split's share to every row that sees some of it.
+func (t *attnTile) split(kind KVType, split int) {
+	base := split * splitTokens
+	for row := 0; row < t.rows; {
+		n := blockRows(t.rows - row)
+		lo, hi := t.bounds(row, n, base)
+		if lo < hi {
+			t.block(kind, row, n, base, lo, hi)
+		}
+		row += n
+	}
+}
+
+// block handles rows [row, row+n), which see positions [lo, hi) after base between them.
+func (t *attnTile) block(kind KVType, row, n, base, lo, hi int) {
+	lo &^= PageTokens - 1
+	scores(kind, t.scores[:], t.q[row*t.dim:], n, t.dim, &t.k, lo/PageTokens, (hi+PageTokens-1)/PageTokens, &t.kScale)
+	var top, total [maxBlockRows]float32
+	for i := range n {
+		s := t.scores[i*splitTokens : (i+1)*splitTokens]
+		l, h := t.clip(row+i, base)
+		if l >= h {
+			clear(s[lo:hi])
+			continue
+		}
+		top[i], total[i] = t.weights(s, lo, hi, l, h)
+	}
+	weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v)
+	for i := range n {
+		if total[i] > 0 || total[i] != total[i] {
+			t.joinRow(row+i, t.part[i*t.padded:(i+1)*t.padded], top[i], total[i])
+		}
+	}
+}
+
+// weights turns the scores s[l:h] of one row into exponentials relative to their maximum and zeroes the rest of
+// s[lo:hi]. Lane i of the sum is always position i mod 16, wherever l and h fall.
+func (t *attnTile) weights(s []float32, lo, hi, l, h int) (top, total float32) {
+	from, to := l&^(PageTokens-1), align16(h)
+	if t.softCap > 0 {
+		softCap(s[from:to], t.softCap, float32(float64(t.softCap)*log2e))
+	}
+	inf := float32(math.Inf(-1))
+	for i := from; i < l; i++ {
+		s[i] = inf
+	}
+	for i := h; i < to; i++ {
+		s[i] = inf
+	}
+	if lo < from {
+		clear(s[lo:from])
+	}
+	if to < hi {
+		clear(s[to:hi])
+	}
+	return expSplit(s[from:to], t.vScale[from:to])
+}
+
+// joinRow adds one split to the row: both sides are rescaled to the larger maximum.
+func (t *attnTile) joinRow(row int, part []float32, top, total float32) {
+	sum := t.sum[row*t.padded : (row+1)*t.padded]
+	if t.total[row] == 0 {
+		copy(sum, part)
+		t.top[row], t.total[row] = top, total
+		return
+	}
+	most := max(t.top[row], top)
+	a, b := exp2(t.top[row]-most), exp2(top-most)
+	join(sum, part, a, b)
+	t.top[row] = most
+	t.total[row] = float32(t.total[row]*a) + float32(total*b)
+}
+
+// save writes the rows' sums, maxima and totals to b, in rows of the given width.
+func (t *attnTile) save(b []float32, width int) {
+	for row := range t.rows {
+		dst := b[row*width : (row+1)*width]
+		copy(dst, t.sum[row*t.padded:(row+1)*t.padded])
+		dst[t.padded], dst[t.padded+1] = t.top[row], t.total[row]
+	}
+}
+
+// join adds what save wrote.
+func (t *attnTile) join(b []float32, width int) {
+	for row := range t.rows {
+		if src := b[row*width : (row+1)*width]; src[t.padded+1] != 0 {
+			t.joinRow(row, src[:t.padded], src[t.padded], src[t.padded+1])
+		}
+	}
+}
+
+// finish writes rows [row, row+n) as consecutive heads of dst.
+func (t *attnTile) finish(dst []float32, row, n int) {
+	for i := range n {
+		sum := t.sum[(row+i)*t.padded:][:t.dim]
+		finish(dst[i*t.dim:(i+1)*t.dim], sum, 1/t.total[row+i])
+	}
+}
