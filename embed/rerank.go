@@ -1,0 +1,70 @@
+package embed
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"ragd/llm/kernel"
+)
+
+// Reranker scores how well passages answer a query, reading both together
+// (cross-encoder).
+type Reranker struct {
+	texts
+	name string
+}
+
+// OpenReranker loads the cross-encoder in the GGUF file at path. A file without a
+// rank head is refused: its scores would be noise.
+func OpenReranker(path string, p *kernel.Pool, profile Profile) (*Reranker, error) {
+	t, err := open(path, p, profile.MaxTokens, true)
+	if err != nil {
+		return nil, fmt.Errorf("embed: open %s: %w", path, err)
+	}
+	r := &Reranker{texts: *t, name: profile.Name}
+	if r.name == "" {
+		r.name = strings.TrimSuffix(filepath.Base(path), ".gguf")
+	}
+	return r, nil
+}
+
+// Model is the profile's name.
+func (r *Reranker) Model() string { return r.name }
+
+// Score returns one raw score per passage: higher = more relevant, comparable
+// within and between queries of this model. A passage that does not fit beside the
+// query is cut; a query longer than half the model is cut too. On error it returns
+// the scores of a prefix of passages. It looks at ctx between batches.
+func (r *Reranker) Score(ctx context.Context, query string, passages []string) ([]float32, error) {
+	query = r.cutQuery(strings.ToValidUTF8(query, "\uFFFD"))
+	scores := make([]float32, 0, len(passages))
+	err := r.eachBatch(ctx, len(passages), func(i int) (ids, types []int32, err error) {
+		ids, types = r.pair(query, passages[i])
+		return ids, types, nil
+	}, func(ids, types [][]int32) error {
+		batch, err := r.model.Score(ids, types)
+		scores = append(scores, batch...)
+		return err
+	})
+	return scores, err
+}
+
+// pair encodes one pair. As in encode, only the head of a huge passage is read.
+func (r *Reranker) pair(query, passage string) (ids, types []int32) {
+	const bytesPerToken = 256
+	if head := r.max * bytesPerToken; len(passage) > head {
+		passage = passage[:head]
+	}
+	return r.tok.EncodePair(query, strings.ToValidUTF8(passage, "\uFFFD"), r.max)
+}
+
+// cutQuery leaves at least half of the model to the passage.
+func (r *Reranker) cutQuery(query string) string {
+	_, ends := r.tok.EncodeOffsets(query)
+	if len(ends) <= r.max/2 {
+		return query
+	}
+	return query[:ends[r.max/2-1]]
+}

@@ -1,0 +1,183 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"ragd/llm/gguf"
+	"ragd/llm/kernel"
+	"ragd/llm/quant"
+)
+
+// loader looks tensors up by name, checks them and repacks them into the arena.
+// It keeps the first error, so that loading reads as a list of assignments.
+type loader struct {
+	f     *gguf.File
+	pool  *kernel.Pool
+	arena *kernel.Arena
+	float bool
+	used  map[string]bool
+	err   error
+}
+
+func newLoader(f *gguf.File, p *kernel.Pool, arena *kernel.Arena, float bool) *loader {
+	return &loader{f: f, pool: p, arena: arena, float: float, used: map[string]bool{}}
+}
+
+func (l *loader) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf(format, args...)
+	}
+}
+
+// ignore marks tensors that are known and need not be loaded.
+func (l *loader) ignore(names ...string) {
+	for _, name := range names {
+		l.used[name] = true
+	}
+}
+
+// tensor finds a tensor and checks its shape, given as in the file: row length
+// first.
+func (l *loader) tensor(name string, shape ...int) *gguf.Tensor {
+	if l.err != nil {
+		return nil
+	}
+	t, ok := l.f.Tensor(name)
+	if !ok {
+		l.fail("tensor %s %v is missing", name, shape)
+		return nil
+	}
+	got := t.Shape
+	for len(got) > len(shape) && got[len(got)-1] == 1 {
+		got = got[:len(got)-1]
+	}
+	if !slices.Equal(got, shape) {
+		l.fail("tensor %s has shape %v, expected %v", name, t.Shape, shape)
+		return nil
+	}
+	l.used[name] = true
+	return t
+}
+
+// matrix loads a weight of rows outputs and cols inputs.
+func (l *loader) matrix(name string, rows, cols int) *kernel.Matrix {
+	return l.split(name, cols, rows)[0]
+}
+
+// split loads a weight whose rows are several matrices on top of each other.
+func (l *loader) split(name string, cols int, rows ...int) []*kernel.Matrix {
+	total := 0
+	for _, n := range rows {
+		total += n
+	}
+	out := make([]*kernel.Matrix, len(rows))
+	t := l.tensor(name, cols, total)
+	if t == nil {
+		return out
+	}
+	rowBytes, err := t.Type.RowBytes(cols)
+	if err != nil {
+		l.fail("tensor %s: %w", name, err)
+		return out
+	}
+	data := t.Data
+	for i, n := range rows {
+		m, err := kernel.NewMatrix(l.pool, l.arena, t.Type, n, cols, data[:n*rowBytes], l.float)
+		if err != nil {
+			l.fail("tensor %s: %w", name, err)
+			return out
+		}
+		out[i], data = m, data[n*rowBytes:]
+	}
+	return out
+}
+
+// vector loads n finite numbers (a norm or a bias).
+func (l *loader) vector(name string, n int) []float32 {
+	return l.floats(name, n)
+}
+
+// floats decodes a whole tensor, which stays on the Go heap: only for small ones.
+func (l *loader) floats(name string, shape ...int) []float32 {
+	t := l.tensor(name, shape...)
+	if t == nil {
+		return nil
+	}
+	x := make([]float32, t.Rows()*t.Cols())
+	if err := quant.Decode(t.Type, x, t.Data); err != nil {
+		l.fail("tensor %s: %w", name, err)
+		return nil
+	}
+	for _, v := range x {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			l.fail("tensor %s holds %g: the file is damaged", name, v)
+			return nil
+		}
+	}
+	return x
+}
+
+// optional loads n numbers if the tensor exists.
+func (l *loader) optional(name string, n int) []float32 {
+	if _, ok := l.f.Tensor(name); !ok {
+		return nil
+	}
+	return l.vector(name, n)
+}
+
+// done refuses a file with tensors nothing asked for: the model would be a
+// different one than the file describes.
+func (l *loader) done() error {
+	if l.err != nil {
+		return l.err
+	}
+	for _, t := range l.f.Tensors() {
+		if !l.used[t.Name] {
+			return fmt.Errorf("tensor %s is not part of this architecture as implemented: the file needs features that are not supported", t.Name)
+		}
+	}
+	return nil
+}
+
+// lookup is a token embedding table. When the output matrix is the same tensor
+// (tied) its repacked rows serve both; else the file's rows are kept as they are,
+// since single rows are all that is ever read.
+type lookup struct {
+	tied *kernel.Matrix
+
+	t        quant.Type
+	raw      []byte // [V][rowBytes]
+	rowBytes int
+}
+
+func (l *loader) lookup(name string, rows, cols int) lookup {
+	t := l.tensor(name, cols, rows)
+	if t == nil {
+		return lookup{}
+	}
+	rowBytes, err := t.Type.RowBytes(cols)
+	if err != nil {
+		l.fail("tensor %s: %w", name, err)
+		return lookup{}
+	}
+	raw := l.arena.Alloc(len(t.Data))
+	copy(raw, t.Data)
+	e := lookup{t: t.Type, raw: raw, rowBytes: rowBytes}
+	if err := quant.Decode(t.Type, make([]float32, cols), raw[:rowBytes]); err != nil {
+		l.fail("tensor %s: %w", name, err)
+	}
+	return e
+}
+
+// row decodes row i into dst [E].
+func (e *lookup) row(dst []float32, i int) {
+	if e.tied != nil {
+		e.tied.DecodeRow(dst, i)
+		return
+	}
+	if err := quant.Decode(e.t, dst, e.raw[i*e.rowBytes:][:e.rowBytes]); err != nil {
+		panic("model: embedding row: " + err.Error()) // its type and length were checked at load
+	}
+}
