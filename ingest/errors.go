@@ -23,6 +23,7 @@ const (
 type Error struct {
 	Class   Class
 	Message string // what, where, and what to do next
+	Stack   []byte // where a reader panicked, for the log; else nil
 }
 
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }

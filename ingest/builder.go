@@ -1,0 +1,218 @@
+package ingest
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// builder collects a Document while a reader walks its file.
+type builder struct {
+	text     strings.Builder
+	limit    int64 // bytes of text
+	blocks   []Block
+	pages    []Page
+	warnings []string
+	title    string
+	err      error // first limit that was hit; everything after it is dropped
+}
+
+// warn notes a warning code, once.
+func (b *builder) warn(code string) {
+	if !slices.Contains(b.warnings, code) {
+		b.warnings = append(b.warnings, code)
+	}
+}
+
+// page ends the current page and begins page n.
+func (b *builder) page(n int) {
+	b.separate("\n\n")
+	b.endPage()
+	b.pages = append(b.pages, Page{Number: n, Start: b.text.Len(), End: -1})
+}
+
+func (b *builder) endPage() {
+	if last := len(b.pages) - 1; last >= 0 && b.pages[last].End < 0 {
+		b.pages[last].End = b.text.Len()
+	}
+}
+
+// separate writes sep unless nothing was written yet or the text already ends in it.
+func (b *builder) separate(sep string) {
+	if b.text.Len() > 0 && !strings.HasSuffix(b.text.String(), sep) {
+		b.write(sep)
+	}
+}
+
+func (b *builder) write(s string) bool {
+	if b.err == nil && int64(b.text.Len()+len(s)) > b.limit {
+		b.err = failf(TooLarge, "holds more than %s of text; split it into smaller files", sizeString(b.limit))
+	}
+	if b.err != nil {
+		return false
+	}
+	b.text.WriteString(s)
+	return true
+}
+
+// add appends one block. Blocks are set apart by an empty line, list items by a line end.
+func (b *builder) add(kind BlockKind, level int, text string) {
+	if kind != Code {
+		text = cleanLines(text)
+	} else {
+		text = strings.TrimRight(cleanControls(text), " \t\n")
+	}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	sep := "\n\n"
+	if n := len(b.blocks); kind == ListItem && n > 0 && b.blocks[n-1].Kind == ListItem && b.blocks[n-1].End == b.text.Len() {
+		sep = "\n"
+	}
+	b.separate(sep)
+	start := b.text.Len()
+	if b.write(text) {
+		b.blocks = append(b.blocks, Block{Kind: kind, Level: level, Start: start, End: b.text.Len()})
+	}
+}
+
+// listItem appends an item with its visible marker.
+func (b *builder) listItem(level int, marker, text string) {
+	text = cleanLines(text)
+	if text != "" {
+		b.add(ListItem, max(level, 1), strings.Repeat("  ", min(max(level-1, 0), 8))+marker+" "+text)
+	}
+}
+
+// table appends rows as a pipe table whose first header rows are its header.
+func (b *builder) table(rows [][]string, header int) {
+	width := 0
+	rows = slices.DeleteFunc(rows, func(row []string) bool {
+		filled := false
+		for i, cell := range row {
+			row[i] = strings.ReplaceAll(cleanLines(cell), "\n", " ")
+			if row[i] != "" {
+				filled, width = true, max(width, i+1)
+			}
+		}
+		return !filled && header == 0
+	})
+	if width == 0 || len(rows) == 0 {
+		return
+	}
+	if width == 1 { // a box drawn with a table: plain paragraphs
+		for _, row := range rows {
+			b.add(Paragraph, 0, row[0])
+		}
+		return
+	}
+	b.separate("\n\n")
+	block := Block{Kind: Table, Start: b.text.Len()}
+	block.HeaderEnd = block.Start
+	for i, row := range rows {
+		if i > 0 {
+			b.write("\n")
+		}
+		for len(row) > 1 && row[len(row)-1] == "" {
+			row = row[:len(row)-1]
+		}
+		b.write("|")
+		for _, cell := range row {
+			if cell != "" {
+				b.write(" " + strings.ReplaceAll(cell, "|", `\|`))
+			}
+			b.write(" |")
+		}
+		if b.err != nil {
+			return
+		}
+		if i == header-1 && header < len(rows) {
+			b.write("\n|" + strings.Repeat(" --- |", len(row)))
+			block.HeaderEnd = b.text.Len()
+		}
+	}
+	if block.End = b.text.Len(); b.err == nil {
+		b.blocks = append(b.blocks, block)
+	}
+}
+
+// verbatim appends text as it stands, with blocks relative to its start.
+func (b *builder) verbatim(text string, blocks []Block) {
+	b.separate("\n\n")
+	base := b.text.Len()
+	if !b.write(text) {
+		return
+	}
+	for _, k := range blocks {
+		k.Start += base
+		k.End += base
+		k.HeaderEnd += base
+		b.blocks = append(b.blocks, k)
+	}
+}
+
+// document is the finished document. Unpaged text becomes one page numbered 0.
+func (b *builder) document(kind string) *Document {
+	d := &Document{Kind: kind, Title: cleanLines(b.title), Text: b.text.String(), Blocks: b.blocks, Warnings: b.warnings}
+	b.endPage()
+	if d.Pages = b.pages; len(d.Pages) == 0 {
+		d.Pages = []Page{{0, 0, len(d.Text)}}
+	}
+	return d
+}
+
+// cleanLines makes text from a markup format readable: blanks in a line become
+// one, lines are trimmed, control characters and invisible hyphens go.
+func cleanLines(s string) string {
+	s = cleanControls(s)
+	var out strings.Builder
+	out.Grow(len(s))
+	pending, started := byte(0), false // white space owed before the next character
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == '\n':
+			pending = '\n'
+		case unicode.IsSpace(r):
+			if pending == 0 {
+				pending = ' '
+			}
+		default:
+			if pending != 0 && started {
+				out.WriteByte(pending)
+			}
+			pending, started = 0, true
+			out.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return out.String()
+}
+
+// cleanControls drops what no author typed: C0 controls, soft hyphens, stray
+// byte order marks; and makes s valid UTF-8 with LF line ends.
+func cleanControls(s string) string {
+	clean := true
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 && c != '\n' && c != '\t' || c == 0x7f || c >= 0x80 {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return s
+	}
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\r', r == '\v', r == '\f', r == '\u0085', r == '\u2028', r == '\u2029':
+			return '\n'
+		case r < 0x20, r == 0x7f, r == '\u00ad', r == '\ufeff':
+			return -1
+		}
+		return r // strings.Map yields U+FFFD for invalid bytes
+	}, s)
+}

@@ -1,0 +1,74 @@
+package ingest
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/abadojack/whatlanggo"
+)
+
+// languages are those that detection may answer: the ones full-text search has
+// a stemmer for, and the large ones without. Without the list, short Dutch
+// comes out as Afrikaans and short Turkish as Uzbek.
+var languages = func() map[whatlanggo.Lang]bool {
+	m := make(map[whatlanggo.Lang]bool)
+	for _, l := range []whatlanggo.Lang{
+		whatlanggo.Eng, whatlanggo.Deu, whatlanggo.Fra, whatlanggo.Spa, whatlanggo.Ita, whatlanggo.Por, whatlanggo.Nld,
+		whatlanggo.Dan, whatlanggo.Nob, whatlanggo.Swe, whatlanggo.Fin, whatlanggo.Hun, whatlanggo.Ron, whatlanggo.Pol,
+		whatlanggo.Ces, whatlanggo.Tur, whatlanggo.Rus, whatlanggo.Ukr, whatlanggo.Ell, whatlanggo.Arb, whatlanggo.Heb,
+		whatlanggo.Hin, whatlanggo.Cmn, whatlanggo.Jpn, whatlanggo.Kor, whatlanggo.Vie, whatlanggo.Ind, whatlanggo.Tha,
+	} {
+		m[l] = true
+	}
+	return m
+}()
+
+// language is the ISO 639-1 code of text's main language, "" when unsure.
+func language(text string) string {
+	sample := text
+	if len(sample) > 8<<10 { // the middle: title pages and licences mislead
+		start := (len(text) - 8<<10) / 2
+		for !utf8.RuneStart(text[start]) {
+			start++
+		}
+		sample = strings.ToValidUTF8(text[start:start+8<<10], "")
+	}
+	if code := byScript(sample); code != "" {
+		return code
+	}
+	info := whatlanggo.DetectWithOptions(sample, whatlanggo.Options{Whitelist: languages})
+	if info.Lang < 0 || len(sample) < 40 || info.Confidence < 0.3 {
+		return ""
+	}
+	return info.Lang.Iso6391()
+}
+
+// byScript answers where the script alone decides.
+func byScript(text string) string {
+	var han, kana, hangul, letters int
+	for _, r := range text {
+		switch {
+		case !unicode.IsLetter(r):
+			continue
+		case unicode.In(r, unicode.Hiragana, unicode.Katakana):
+			kana++
+		case unicode.Is(unicode.Hangul, r):
+			hangul++
+		case unicode.Is(unicode.Han, r):
+			han++
+		}
+		letters++
+	}
+	switch {
+	case letters == 0:
+		return ""
+	case kana*20 > letters && (han+kana)*3 > letters:
+		return "ja"
+	case hangul*3 > letters:
+		return "ko"
+	case han*3 > letters:
+		return "zh"
+	}
+	return ""
+}

@@ -1,0 +1,5 @@
+package ingest
+
+import "context"
+
+func readPDF(ctx context.Context, s *source, b *builder) error { return nil }
