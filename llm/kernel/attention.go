@@ -219,12 +219,16 @@ func (r *attnRun) attend(t *attnTile, u *attnUnit, split int) {
 			copy(t.vScale[i*PageTokens:], s.vScales(page, u.head))
 		}
 	}
-	if s.kind != KVInt8 {
+	t.padGroups(from, to)
+	if s.kind == KVInt8 {
+		t.unit = false
+	} else {
 		t.unitScales()
 	}
 	kind := s.kind
 	if kind != KVF32 && t.rows > maxBlockRows {
 		t.convert(kind, from, to) // worth it when several blocks of rows read the same pages
+		t.padGroups(from, to)
 		kind = KVF32
 	}
 	t.split(kind, split)

@@ -61,6 +61,7 @@ func (r *encRun) do(task, worker int) {
 	for split := range (u.end - u.start + splitTokens - 1) / splitTokens {
 		if from, to := t.pageRange(split); from < to {
 			r.pack(t, u, split, from, to)
+			t.padGroups(from, to)
 			t.split(KVF32, split)
 		}
 	}
@@ -88,8 +89,8 @@ func (r *encRun) pack(t *attnTile, u encTask, split, from, to int) {
 	}
 }
 
-// packKeysGeneric sets dst[d*16+i] = k[i*stride+d] for i < n and 0 for the other slots. dst is [D][16].
-func packKeysGeneric(dst, k []float32, n, stride int) {
+// packKeys sets dst[d*16+i] = k[i*stride+d] for i < n and 0 for the other slots. dst is [D][16].
+func packKeys(dst, k []float32, n, stride int) {
 	if n < PageTokens {
 		clear(dst)
 	}

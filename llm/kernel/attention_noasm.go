@@ -1,3 +1,5 @@
+//go:build !amd64 || purego
+
 package kernel
 
 // blockRows is the number of rows to hand to the kernels when left remain.

@@ -103,6 +103,19 @@ func (t *attnTile) unitScales() {
 	}
 }
 
+// pageGroup is the number of pages of keys that the kernels for scores take at a time.
+const pageGroup = 4
+
+// padGroups lets the groups at the ends of pages [from, to) refer to memory that may be read; their scores are not used.
+func (t *attnTile) padGroups(from, to int) {
+	for i := from &^ (pageGroup - 1); i < from; i++ {
+		t.k[i] = t.k[from]
+	}
+	for i := to; i%pageGroup != 0; i++ {
+		t.k[i] = t.k[to-1]
+	}
+}
+
 // convert replaces pages [from, to) by float32 copies; the scales stay apart.
 func (t *attnTile) convert(kind KVType, from, to int) {
 	kn, vn := PageTokens*t.dim, PageTokens*t.padded

@@ -1,0 +1,467 @@
+// Command attention generates the assembly of the attention kernels: scores of a block of query rows, weighted sums of
+// values, and the element-wise steps between them.
+//
+// Every kernel exists for AVX-512 and for AVX2 with FMA and F16C. Both perform the same operations in the same order on
+// every element, so their results are equal bit for bit.
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"ragd/llm/kernel/_asm/simd"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+const (
+	pageTokens  = 16
+	splitTokens = 256
+	scoreRow    = 4 * splitTokens // bytes between rows of scores
+)
+
+// kind is the element type of stored keys and values.
+type kind struct {
+	name  string
+	bytes int
+	load  func(m Mem, r VecPhysical) // one vector of elements as float32
+}
+
+var kinds = []kind{
+	{"F32", 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }},
+	{"F16", 2, func(m Mem, r VecPhysical) { VCVTPH2PS(m, r) }},
+	{"Int8", 1, func(m Mem, r VecPhysical) { VPMOVSXBD(m, r); VCVTDQ2PS(r, r) }},
+}
+
+func main() {
+	ConstraintExpr("!purego")
+	for _, s := range []simd.ISA{simd.AVX512, simd.AVX2} {
+		for _, k := range kinds {
+			scores(s, k)
+		}
+		for _, k := range kinds {
+			weigh(s, k)
+		}
+		expSplit(s)
+		join(s)
+		finish(s)
+		for _, k := range kinds[1:] {
+			widen(s, k)
+		}
+		toHalf(s)
+	}
+	Generate()
+}
+
+// byRows emits body(1) … body(maxRows) and jumps to the one that the register asks for. Bodies end with a return.
+func byRows(s simd.ISA, name string, rows Register, body func(m int, label string)) {
+	label := func(m int) string { return fmt.Sprintf("%s_rows%d", name, m) }
+	for m := 2; m <= maxRows(s); m++ {
+		CMPQ(rows, U8(m))
+		JEQ(LabelRef(label(m)))
+	}
+	for m := 1; m <= maxRows(s); m++ {
+		Label(label(m))
+		body(m, label(m))
+	}
+}
+
+// scores: dst[r][16p+i] = scale[16p+i] * Σ_d q[r][d]*K_p[d][i], p in [0, pages).
+//
+// Accumulators are a tile of rows × pages that share their loads: every element of K is loaded and converted once, every
+// element of q broadcast once. One accumulator is one chain of fused multiply-adds over d, so its bits do not depend on
+// the shape of the tile.
+//
+//	rows      1..6 (AVX-512)  7..8   1..3 (AVX2)  4..6
+//	pages     4               2      2            1
+func scores(s simd.ISA, k kind) {
+	name := "scores" + k.name + s.Name
+	TEXT(name, NOSPLIT, "func(dst, q *float32, k **byte, scale *float32, rows, dim, pages int)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most %d.", name, maxRows(s)))
+	dst := Load(Param("dst"), GP64())
+	q := Load(Param("q"), GP64())
+	ptrs := Load(Param("k"), GP64())
+	scale := Load(Param("scale"), GP64())
+	pages := Load(Param("pages"), GP64())
+	pitch := Load(Param("dim"), GP64())
+	rows := Load(Param("rows"), GP64())
+	SHLQ(U8(2), pitch)
+	byRows(s, name, rows, func(m int, label string) {
+		np := 4
+		switch {
+		case s.Floats == 16 && m > 6:
+			np = 2
+		case s.Floats == 8:
+			np = 2
+			if m > 3 {
+				np = 1
+			}
+		}
+		scoresBody(s, k, m, np, label, dst, q, ptrs, scale, pages, pitch)
+	})
+}
+
+func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale, pages, pitch Register) {
+	perPage := pageTokens / s.Floats
+	nv := np * perPage // vectors of one row
+	acc := func(r, v int) VecPhysical { return s.Regs[r*nv+v] }
+	p3, p5, p7 := rowPitches(pitch, m)
+	page := make([]Register, np)
+	for i := range page {
+		page[i] = GP64()
+	}
+	count := GP64()
+	Label(label + "_pages")
+	for i := range page {
+		MOVQ(Mem{Base: ptrs, Disp: 8 * i}, page[i])
+	}
+	for i := range m * nv {
+		s.Zero(s.Regs[i])
+	}
+	MOVQ(pitch, count)
+	Label(label + "_dims")
+	vector := func(v int) Mem {
+		return Mem{Base: page[v/perPage], Disp: v % perPage * s.Floats * k.bytes}
+	}
+	fmaTile(s, k, m, nv, vector, func(r int) Mem { return rowAt(q, pitch, p3, p5, p7, r) })
+	for i := range page {
+		ADDQ(U8(pageTokens*k.bytes), page[i])
+	}
+	ADDQ(U8(4), q)
+	SUBQ(U8(4), count)
+	JNZ(LabelRef(label + "_dims"))
+	SUBQ(pitch, q)
+	for v := range nv {
+		for r := range m {
+			VMULPS(Mem{Base: scale, Disp: v * s.Bytes()}, acc(r, v), acc(r, v))
+			VMOVUPS(acc(r, v), Mem{Base: dst, Disp: r*scoreRow + v*s.Bytes()})
+		}
+	}
+	ADDQ(U32(np*pageTokens*4), dst)
+	ADDQ(U32(np*pageTokens*4), scale)
+	ADDQ(U8(np*8), ptrs)
+	SUBQ(U8(np), pages)
+	JNZ(LabelRef(label + "_pages"))
+	VZEROUPPER()
+	RET()
+}
+
+// fmaTile adds the products of m scalars and nv vectors to the m*nv accumulators in the first registers. With few rows
+// it keeps the scalars and passes the vectors through what is left, otherwise the other way round.
+func fmaTile(s simd.ISA, k kind, m, nv int, vector func(v int) Mem, scalar func(r int) Mem) {
+	free := s.Regs[m*nv:]
+	if m < nv {
+		for r := range m {
+			VBROADCASTSS(scalar(r), free[r])
+		}
+		for v := range nv {
+			x := free[m+v%(len(free)-m)]
+			k.load(vector(v), x)
+			for r := range m {
+				VFMADD231PS(x, free[r], s.Regs[r*nv+v])
+			}
+		}
+		return
+	}
+	for v := range nv {
+		k.load(vector(v), free[v])
+	}
+	for r := range m {
+		b := free[nv+r%(len(free)-nv)]
+		VBROADCASTSS(scalar(r), b)
+		for v := range nv {
+			VFMADD231PS(free[v], b, s.Regs[r*nv+v])
+		}
+	}
+}
+
+// rowPitches returns the multiples of the pitch that rowAt needs for m rows.
+func rowPitches(pitch Register, m int) (p3, p5, p7 Register) {
+	if m > 3 {
+		p3 = GP64()
+		LEAQ(Mem{Base: pitch, Index: pitch, Scale: 2}, p3)
+	}
+	if m > 5 {
+		p5 = GP64()
+		LEAQ(Mem{Base: pitch, Index: pitch, Scale: 4}, p5)
+	}
+	if m > 7 {
+		p7 = GP64()
+		LEAQ(Mem{Base: p3, Index: pitch, Scale: 4}, p7)
+	}
+	return p3, p5, p7
+}
+
+// rowAt addresses row r of a matrix with a pitch known at run time.
+func rowAt(base, pitch, p3, p5, p7 Register, r int) Mem {
+	switch r {
+	case 0:
+		return Mem{Base: base}
+	case 1, 2, 4:
+		return Mem{Base: base, Index: pitch, Scale: uint8(r)}
+	case 3, 6:
+		return Mem{Base: base, Index: p3, Scale: uint8(r / 3)}
+	case 5:
+		return Mem{Base: base, Index: p5, Scale: 1}
+	}
+	return Mem{Base: base, Index: p7, Scale: 1}
+}
+
+// weigh: dst[r][d] = Σ_i w[r][i]*V[i][d] for positions i in [from, to) and one strip of d: an accumulator per row and
+// vector of the strip, one chain of fused multiply-adds over i each.
+//
+//	rows      1..6 (AVX-512)  7..8   1..3 (AVX2)  4..6
+//	strip     64, 32, 16      32,16  32, 16       16
+func weigh(s simd.ISA, k kind) {
+	name := "weigh" + k.name + s.Name
+	TEXT(name, NOSPLIT, "func(dst *float32, padded int, w *float32, rows int, v **byte, offset, from, to, strip int)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most %d.", name, maxRows(s)))
+	dst := Load(Param("dst"), GP64())
+	pitch := Load(Param("padded"), GP64())
+	w := Load(Param("w"), GP64())
+	rows := Load(Param("rows"), GP64())
+	ptrs := Load(Param("v"), GP64())
+	from := Load(Param("from"), GP64())
+	left := Load(Param("to"), GP64())
+	strip := Load(Param("strip"), GP64())
+	offset := Load(Param("offset"), GP64())
+	LEAQ(Mem{Base: w, Index: from, Scale: 4}, w)
+	SUBQ(from, left)
+	SHRQ(U8(4), from)
+	LEAQ(Mem{Base: ptrs, Index: from, Scale: 8}, ptrs)
+	step := GP64() // bytes between tokens
+	MOVQ(pitch, step)
+	if k.bytes > 1 {
+		SHLQ(U8(k.bytes/2), step)
+	}
+	SHLQ(U8(2), pitch)
+	byRows(s, name, rows, func(m int, label string) {
+		strips := []int{64, 32, 16}
+		switch {
+		case s.Floats == 16 && m > 6:
+			strips = []int{32, 16}
+		case s.Floats == 8 && m > 3:
+			strips = []int{16}
+		case s.Floats == 8:
+			strips = []int{32, 16}
+		}
+		for i, n := range strips {
+			next := fmt.Sprintf("%s_strip%d_not", label, n)
+			if i < len(strips)-1 {
+				CMPQ(strip, U8(n))
+				JNE(LabelRef(next))
+			}
+			weighBody(s, k, m, n/s.Floats, fmt.Sprintf("%s_strip%d", label, n), dst, pitch, w, ptrs, offset, left, step)
+			if i < len(strips)-1 {
+				Label(next)
+			}
+		}
+	})
+}
+
+func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs, offset, left, step Register) {
+	acc := func(r, v int) VecPhysical { return s.Regs[r*nv+v] }
+	for i := range m * nv {
+		s.Zero(s.Regs[i])
+	}
+	row, count, sixteen := GP64(), GP64(), GP64()
+	MOVQ(U32(pageTokens), sixteen)
+	Label(label + "_page")
+	MOVQ(Mem{Base: ptrs}, row)
+	ADDQ(U8(8), ptrs)
+	ADDQ(offset, row)
+	MOVQ(left, count)
+	CMPQ(left, U8(pageTokens))
+	CMOVQGT(sixteen, count)
+	SUBQ(count, left)
+	Label(label + "_token")
+	fmaTile(s, k, m, nv,
+		func(v int) Mem { return Mem{Base: row, Disp: v * s.Floats * k.bytes} },
+		func(r int) Mem { return Mem{Base: w, Disp: r * scoreRow} })
+	ADDQ(step, row)
+	ADDQ(U8(4), w)
+	DECQ(count)
+	JNZ(LabelRef(label + "_token"))
+	TESTQ(left, left)
+	JNZ(LabelRef(label + "_page"))
+	for r := range m {
+		for v := range nv {
+			VMOVUPS(acc(r, v), Mem{Base: dst, Disp: v * s.Bytes()})
+		}
+		if r < m-1 {
+			ADDQ(pitch, dst)
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// expSplit: two passes over one row of scores, the maximum and then s = 2^(s-top)*scale with the sum of the powers.
+// 2^x = 2^n * p(x-n), n = x rounded to nearest; p as in exp2Poly; n goes into the exponent by integer addition. Below
+// 2^-126, which includes -Inf, and for NaN the result is 0.
+func expSplit(s simd.ISA) {
+	name := "expSplit" + s.Name
+	TEXT(name, NOSPLIT, "func(s, scale *float32, n int) (top, total float32)")
+	Pragma("noescape")
+	Doc(name + " turns n scores, a multiple of 16, into scaled powers of 2 relative to their maximum.")
+	x := Load(Param("s"), GP64())
+	scale := Load(Param("scale"), GP64())
+	n := Load(Param("n"), GP64())
+	SHLQ(U8(2), n)
+	ADDQ(n, x)
+	ADDQ(n, scale)
+	NEGQ(n)
+	i := GP64()
+	r := s.Regs
+	per := pageTokens / s.Floats
+	at := func(base Register, v int) Mem { return Mem{Base: base, Index: i, Scale: 1, Disp: v * s.Bytes()} }
+	top := r[0:per]
+	s.Const("negInf", math.Inf(-1), top[0])
+	s.Const("negInf", math.Inf(-1), top[per-1])
+	MOVQ(n, i)
+	Label(name + "_max")
+	for v := range per {
+		VMAXPS(at(x, v), top[v], top[v])
+	}
+	ADDQ(U8(64), i)
+	JNZ(LabelRef(name + "_max"))
+	s.Reduce(top, r[2], func(a, b, d Op) { VMAXPS(a, b, d) })
+	Store(X0, ReturnIndex(0))
+	VBROADCASTSS(X0, r[0])
+
+	sum := r[1 : 1+per]
+	for v := range per {
+		s.Zero(sum[v])
+	}
+	y, t, p, mask := r[3], r[4], r[5], r[6]
+	e := s.NewExp2(r[7:15])
+	MOVQ(n, i)
+	Label(name + "_exp")
+	for v := range per {
+		VMOVUPS(at(x, v), y)
+		VSUBPS(r[0], y, y)
+		e.Power(y, t, p, mask)
+		VADDPS(y, sum[v], sum[v])
+		VMULPS(at(scale, v), y, y)
+		VMOVUPS(y, at(x, v))
+	}
+	ADDQ(U8(64), i)
+	JNZ(LabelRef(name + "_exp"))
+	s.Reduce(sum, t, func(a, b, d Op) { VADDPS(a, b, d) })
+	Store(sum[0].AsX(), ReturnIndex(1))
+	VZEROUPPER()
+	RET()
+}
+
+// eachVector emits a loop over n elements, n a multiple of 16 in a register, that hands body the address of each
+// vector of every base; elem is the size of the elements of that base.
+func eachVector(s simd.ISA, name string, n Register, bases []Register, elem []int, body func(at []Mem)) {
+	Label(name + "_loop")
+	for v := range pageTokens / s.Floats {
+		at := make([]Mem, len(bases))
+		for j, b := range bases {
+			at[j] = Mem{Base: b, Disp: v * s.Floats * elem[j]}
+		}
+		body(at)
+	}
+	for j, b := range bases {
+		ADDQ(U8(pageTokens*elem[j]), b)
+	}
+	SUBQ(U8(pageTokens), n)
+	JNZ(LabelRef(name + "_loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// join: sum = sum*a + part*b.
+func join(s simd.ISA) {
+	name := "join" + s.Name
+	TEXT(name, NOSPLIT, "func(sum, part *float32, n int, a, b float32)")
+	Pragma("noescape")
+	Doc(name + " sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.")
+	sum, part, n := Load(Param("sum"), GP64()), Load(Param("part"), GP64()), Load(Param("n"), GP64())
+	r := s.Regs
+	broadcast("a", r[0])
+	broadcast("b", r[1])
+	eachVector(s, name, n, []Register{sum, part}, []int{4, 4}, func(at []Mem) {
+		VMULPS(at[0], r[0], r[2])
+		VFMADD231PS(at[1], r[1], r[2])
+		VMOVUPS(r[2], at[0])
+	})
+}
+
+func broadcast(param string, r VecPhysical) {
+	m, err := Param(param).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(m.Addr, r)
+}
+
+// finish: dst = sum*x + 0; the zero turns -0 into +0, see finishGeneric.
+func finish(s simd.ISA) {
+	name := "finish" + s.Name
+	TEXT(name, NOSPLIT, "func(dst, sum *float32, n int, x float32)")
+	Pragma("noescape")
+	Doc(name + " sets dst[i] = sum[i]*x + 0; n is a multiple of 16.")
+	dst, sum, n := Load(Param("dst"), GP64()), Load(Param("sum"), GP64()), Load(Param("n"), GP64())
+	r := s.Regs
+	broadcast("x", r[0])
+	s.Zero(r[1])
+	eachVector(s, name, n, []Register{dst, sum}, []int{4, 4}, func(at []Mem) {
+		VMOVUPS(at[1], r[2])
+		VFMADD132PS(r[0], r[1], r[2])
+		VMOVUPS(r[2], at[0])
+	})
+}
+
+// widen: stored elements to float32.
+func widen(s simd.ISA, k kind) {
+	name := "widen" + k.name + s.Name
+	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, n int)")
+	Pragma("noescape")
+	Doc(name + " converts n stored elements, a multiple of 16.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	eachVector(s, name, n, []Register{dst, src}, []int{4, k.bytes}, func(at []Mem) {
+		k.load(at[1], s.Regs[0])
+		VMOVUPS(s.Regs[0], at[0])
+	})
+}
+
+// toHalf: float32 to half, saturated; NaN becomes 0.
+func toHalf(s simd.ISA) {
+	name := "toHalf" + s.Name
+	TEXT(name, NOSPLIT, "func(dst *uint16, x *float32, n int)")
+	Pragma("noescape")
+	Doc(name + " converts n elements, a multiple of 16, to the nearest finite half.")
+	dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	r := s.Regs
+	s.Const("maxHalf", 65504, r[0])
+	s.Const("minHalf", -65504, r[1])
+	const ordered = 7
+	eachVector(s, name, n, []Register{dst, x}, []int{2, 4}, func(at []Mem) {
+		VMOVUPS(at[1], r[2])
+		if s.Floats == 16 {
+			VCMPPS(U8(ordered), r[2], r[2], K1)
+			VMINPS_Z(r[0], r[2], K1, r[2])
+		} else {
+			VCMPPS(U8(ordered), r[2], r[2], r[3])
+			VANDPS(r[3], r[2], r[2])
+			VMINPS(r[0], r[2], r[2])
+		}
+		VMAXPS(r[1], r[2], r[2])
+		VCVTPS2PH(U8(0), r[2], at[0])
+	})
+}
+
+// maxRows is the number of rows that the registers of an instruction set can hold.
+func maxRows(s simd.ISA) int {
+	if s.Floats == 16 {
+		return 8
+	}
+	return 6
+}

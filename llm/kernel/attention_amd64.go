@@ -1,0 +1,156 @@
+//go:build !purego
+
+package kernel
+
+// blockRows returns how many of the rows that are left to hand to the kernels: those whose accumulators fit the
+// registers, and of these the number that keeps the multipliers busiest.
+func blockRows(left int) int {
+	switch {
+	case active == AVX512 && left <= 8 || active == Generic:
+		return min(left, maxBlockRows)
+	}
+	return min(left, 6)
+}
+
+// scores sets dst[r][16*p+i] = scale[16*p+i] * Σ_d q[r][d] * K_p[d][i] for pages p in [from, to), and may do so for the
+// other pages of the groups of four that these belong to. Rows of dst are splitTokens apart, rows of q dim.
+func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, from, to int, scale *[splitTokens]float32) {
+	if active == Generic {
+		scoresGeneric(kind, dst, q, rows, dim, k, from, to, scale)
+		return
+	}
+	from &^= pageGroup - 1
+	to = (to + pageGroup - 1) &^ (pageGroup - 1)
+	_ = dst[(rows-1)*splitTokens+to*PageTokens-1]
+	d, x, p, s, n := &dst[from*PageTokens], &q[:rows*dim][0], &k[from], &scale[from*PageTokens], to-from
+	if active == AVX512 {
+		switch kind {
+		case KVF32:
+			scoresF32AVX512(d, x, p, s, rows, dim, n)
+		case KVF16:
+			scoresF16AVX512(d, x, p, s, rows, dim, n)
+		case KVInt8:
+			scoresInt8AVX512(d, x, p, s, rows, dim, n)
+		}
+		return
+	}
+	switch kind {
+	case KVF32:
+		scoresF32AVX2(d, x, p, s, rows, dim, n)
+	case KVF16:
+		scoresF16AVX2(d, x, p, s, rows, dim, n)
+	case KVInt8:
+		scoresInt8AVX2(d, x, p, s, rows, dim, n)
+	}
+}
+
+// weigh sets dst[r][d] = Σ_i w[r][i] * V[i][d] over positions i in [from, to), from a multiple of 16. Rows of dst are
+// padded apart, rows of w splitTokens.
+func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v *[splitPages]*byte) {
+	if active == Generic {
+		weighGeneric(kind, dst, padded, w, rows, from, to, v)
+		return
+	}
+	_, _ = dst[rows*padded-1], w[(rows-1)*splitTokens+to-1]
+	x, p := &w[0], &v[0]
+	for at := 0; at < padded; {
+		strip := stripWidth(rows, padded-at)
+		d, offset := &dst[at], at*kind.elemBytes()
+		switch {
+		case active == AVX512 && kind == KVF32:
+			weighF32AVX512(d, padded, x, rows, p, offset, from, to, strip)
+		case active == AVX512 && kind == KVF16:
+			weighF16AVX512(d, padded, x, rows, p, offset, from, to, strip)
+		case active == AVX512:
+			weighInt8AVX512(d, padded, x, rows, p, offset, from, to, strip)
+		case kind == KVF32:
+			weighF32AVX2(d, padded, x, rows, p, offset, from, to, strip)
+		case kind == KVF16:
+			weighF16AVX2(d, padded, x, rows, p, offset, from, to, strip)
+		default:
+			weighInt8AVX2(d, padded, x, rows, p, offset, from, to, strip)
+		}
+		at += strip
+	}
+}
+
+// stripWidth returns the widest strip of values that a kernel for so many rows has and that still fits.
+func stripWidth(rows, left int) int {
+	widest := 64
+	switch {
+	case active == AVX512 && rows > 6:
+		widest = 32
+	case active == AVX2 && rows > 3:
+		widest = 16
+	case active == AVX2:
+		widest = 32
+	}
+	for widest > left {
+		widest /= 2
+	}
+	return widest
+}
+
+func expSplit(s, scale []float32) (top, total float32) {
+	switch active {
+	case AVX512:
+		return expSplitAVX512(&s[0], &scale[:len(s)][0], len(s))
+	case AVX2:
+		return expSplitAVX2(&s[0], &scale[:len(s)][0], len(s))
+	}
+	return expSplitGeneric(s, scale)
+}
+
+func join(sum, part []float32, a, b float32) {
+	switch active {
+	case AVX512:
+		joinAVX512(&sum[0], &part[:len(sum)][0], len(sum), a, b)
+	case AVX2:
+		joinAVX2(&sum[0], &part[:len(sum)][0], len(sum), a, b)
+	default:
+		joinGeneric(sum, part, a, b)
+	}
+}
+
+func finish(dst, sum []float32, s float32) {
+	n := len(dst) &^ 15
+	switch {
+	case n == 0:
+	case active == AVX512:
+		finishAVX512(&dst[0], &sum[:n][0], n, s)
+	case active == AVX2:
+		finishAVX2(&dst[0], &sum[:n][0], n, s)
+	default:
+		n = 0
+	}
+	finishGeneric(dst[n:], sum[n:], s)
+}
+
+func widen(kind KVType, dst []float32, src *byte) {
+	switch {
+	case kind == KVF16 && active == AVX512:
+		widenF16AVX512(&dst[0], src, len(dst))
+	case kind == KVF16 && active == AVX2:
+		widenF16AVX2(&dst[0], src, len(dst))
+	case kind == KVInt8 && active == AVX512:
+		widenInt8AVX512(&dst[0], src, len(dst))
+	case kind == KVInt8 && active == AVX2:
+		widenInt8AVX2(&dst[0], src, len(dst))
+	default:
+		widenGeneric(kind, dst, src)
+	}
+}
+
+func toHalf(dst []uint16, x []float32) {
+	n := len(x) &^ 15
+	switch {
+	case n == 0:
+	case active == AVX512:
+		toHalfAVX512(&dst[:n][0], &x[0], n)
+	case active == AVX2:
+		toHalfAVX2(&dst[:n][0], &x[0], n)
+	default:
+		n = 0
+	}
+	toHalfGeneric(dst[n:], x[n:])
+}
