@@ -45,7 +45,7 @@ type Request struct {
 	Grammar   *grammar.Grammar
 	Stop      []string // answer text ends before the first of these
 	Namespace string   // prefixes are shared only within a namespace (tenant)
-	LogProbs  int      // alternatives to report per token, at most 20
+	LogProbs  int      // alternatives to report per token, at most 20; 0: Event.LogProb stays 0, too
 	Priority  int      // higher is served first and preempted last
 }
 

@@ -8,9 +8,18 @@ import (
 
 // Hypothesis is a finished or unfinished answer of a beam search.
 type Hypothesis struct {
-	Tokens []int32 // including the end token when Ended
-	Sum    float64 // of log-probabilities
-	Ended  bool
+	Tokens   []int32 // including the end token, if it ended with one
+	LogProbs []float32
+	Sum      float64 // of LogProbs
+	Ended    bool
+}
+
+func (h Hypothesis) extend(e Extension, sum float64) Hypothesis {
+	return Hypothesis{
+		Tokens:   append(slices.Clone(h.Tokens), e.Token),
+		LogProbs: append(slices.Clone(h.LogProbs), e.LogProb),
+		Sum:      sum,
+	}
 }
 
 // Extension says that a live beam continues the beam Parent of the step before with Token.
@@ -69,7 +78,7 @@ func (b *Beams) Step(rows [][]float32, masks [][]uint64) []Extension {
 	var next []Hypothesis
 	var chosen []Extension
 	for rank, o := range options[:min(len(options), 2*b.Width)] {
-		h := Hypothesis{Tokens: append(slices.Clone(live[o.Parent].Tokens), o.Token), Sum: o.sum}
+		h := live[o.Parent].extend(o.Extension, o.sum)
 		switch {
 		case b.End(o.Token):
 			if rank < b.Width { // an end that is not among the best is no answer

@@ -53,9 +53,6 @@ func logSumExp(logits []float32) float64 {
 	if best < 0 {
 		return math.Inf(-1)
 	}
-	top, sum := logits[best], 0.0
-	for _, l := range logits {
-		sum += float64(exp(l - top))
-	}
-	return float64(top) + math.Log(sum)
+	top := logits[best]
+	return float64(top) + math.Log(expSum(logits, top))
 }

@@ -357,6 +357,12 @@ func TestExp(t *testing.T) {
 	require.Zero(t, exp(-88))
 	require.Zero(t, exp(negInf))
 	require.Zero(t, exp(float32(math.NaN())))
+	row := []float32{1, -2, negInf, float32(math.NaN()), 0.5}
+	sum := 0.0
+	for _, x := range row {
+		sum += float64(exp(x - 1))
+	}
+	require.Equal(t, sum, expSum(row, 1))
 }
 
 func TestLogProb(t *testing.T) {
