@@ -48,7 +48,7 @@ func (t *Tokenizer) initWordPiece(v *Vocabulary) error {
 		switch v.Types[i] {
 		case Normal:
 			keys, ids = append(keys, text), append(ids, int32(i))
-			cased = cased || strings.ContainsFunc(text, unicode.IsUpper)
+			cased = cased || isCased(text)
 			accented = accented || hasAccent(text)
 			fallthrough
 		case UserDefined:
@@ -72,13 +72,15 @@ func (t *Tokenizer) initWordPiece(v *Vocabulary) error {
 	return nil
 }
 
-// hasAccent reports whether stripping accents would change a Latin, Greek or Cyrillic letter of text. Other scripts are left out:
-// vocabularies trained without accents still hold some of their marks.
+// isCased reports whether a piece has a capital. Only ASCII counts: uncased vocabularies hold capitals without a small form (ℝ). Special
+// tokens that a file marks as normal do not count either; their brackets make them unreachable.
+func isCased(text string) bool {
+	return strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && !strings.Contains(text, "[")
+}
+
+// hasAccent reports whether stripping accents would change a piece.
 func hasAccent(text string) bool {
 	for _, r := range text {
-		if r < utf8.RuneSelf || !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic) {
-			continue
-		}
 		if f := appendFolded(nil, r, true, false); len(f) != 1 || f[0] != r {
 			return true
 		}

@@ -1,0 +1,225 @@
+package tokenizer
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ragd/llm/gguf"
+)
+
+// refs returns the folder of the handed references, or skips: the cases in testdata cover every algorithm without it.
+func refs(t testing.TB) string {
+	dir := os.Getenv("RAGD_REFS")
+	if dir == "" {
+		t.Skip("set RAGD_REFS to the folder that holds refs/ to compare with the real models' vectors")
+	}
+	return filepath.Join(dir, "refs")
+}
+
+// modelFile returns a model file, or skips (in CI: fails) with how to get it.
+func modelFile(t testing.TB, names ...string) string {
+	dir := os.Getenv("RAGD_MODELS")
+	if dir == "" {
+		if cache, err := os.UserCacheDir(); err == nil {
+			dir = filepath.Join(cache, "ragd", "models")
+		}
+	}
+	for _, name := range names {
+		if path := filepath.Join(dir, name); exists(path) {
+			return path
+		}
+	}
+	message := "none of " + filepath.Join(names...) + " is in " + dir + ": get it with `ragd models pull` or set RAGD_MODELS"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(message)
+	}
+	t.Skip(message)
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func readJSON(t testing.TB, path string, v any) {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, v), path)
+}
+
+func fromModel(t testing.TB, path string) *Tokenizer {
+	f, err := gguf.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	tok, err := FromGGUF(f)
+	require.NoError(t, err)
+	return tok
+}
+
+func TestModelVectors(t *testing.T) {
+	for _, name := range []string{"smollm2", "qwen2.5", "gemma3"} {
+		t.Run(name, func(t *testing.T) {
+			var ref struct {
+				GGUF    string `json:"gguf"`
+				NVocab  int    `json:"n_vocab"`
+				AddBOS  bool   `json:"add_bos"`
+				BOS     int32  `json:"bos"`
+				EOS     int32  `json:"eos"`
+				EOT     int32  `json:"eot"`
+				Vectors []struct {
+					Name              string  `json:"name"`
+					Hex               string  `json:"hex"`
+					IDs               []int32 `json:"ids"`
+					Special           []int32 `json:"ids_parse_special"`
+					AddSpecial        []int32 `json:"ids_add_special_parse_special"`
+					Detok             string  `json:"detok_hex"`
+					DetokSpecial      string  `json:"detok_special_hex"`
+					DetokSkipSpecial  string  `json:"detok_skip_special_hex"`
+					RoundTripsExactly bool    `json:"roundtrip"`
+				} `json:"vectors"`
+			}
+			readJSON(t, filepath.Join(refs(t), "llm", name+"-tokenizer.json"), &ref)
+			tok := fromModel(t, modelFile(t, ref.GGUF))
+			require.Equal(t, ref.NVocab, tok.Size())
+			require.Equal(t, ref.AddBOS, tok.AddsBOS())
+			bos, _ := tok.BOS()
+			require.Equal(t, ref.BOS, bos)
+			eos, _ := tok.EOS()
+			require.Equal(t, ref.EOS, eos)
+			require.True(t, tok.IsEOG(ref.EOS))
+			require.True(t, tok.IsEOG(ref.EOT))
+			for _, v := range ref.Vectors {
+				t.Run(v.Name, func(t *testing.T) {
+					text := unhex(t, v.Hex)
+					requireIDs(t, tok, v.IDs, tok.Encode(text, false, false))
+					requireIDs(t, tok, v.Special, tok.Encode(text, false, true))
+					requireIDs(t, tok, v.AddSpecial, tok.Encode(text, true, true))
+					require.Equal(t, unhex(t, v.Detok), string(tok.Decode(v.IDs, false)))
+					require.Equal(t, unhex(t, v.DetokSpecial), string(tok.Decode(v.Special, false)))
+					require.Equal(t, unhex(t, v.DetokSkipSpecial), string(tok.Decode(v.Special, true)))
+					checkOffsets(t, tok, text)
+				})
+			}
+		})
+	}
+}
+
+func unhex(t testing.TB, s string) string {
+	b, err := hex.DecodeString(s)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// requireIDs fails with the tokens' texts, which say at a glance what went wrong.
+func requireIDs(t testing.TB, tok *Tokenizer, want, got []int32) {
+	t.Helper()
+	if len(want) == 0 && len(got) == 0 {
+		return
+	}
+	texts := func(ids []int32) (out []string) {
+		for _, id := range ids {
+			out = append(out, tok.Token(id))
+		}
+		return out
+	}
+	require.Equal(t, want, got, "want %q\ngot  %q", texts(want), texts(got))
+}
+
+// checkOffsets compares EncodeOffsets with Encode and checks what it promises about the ends.
+func checkOffsets(t testing.TB, tok *Tokenizer, text string) {
+	t.Helper()
+	ids, ends := tok.EncodeOffsets(text)
+	requireIDs(t, tok, tok.Encode(text, false, false), ids)
+	require.Len(t, ends, len(ids))
+	last := 0
+	for _, end := range ends {
+		require.GreaterOrEqual(t, end, last)
+		require.LessOrEqual(t, end, len(text))
+		last = end
+	}
+	if (tok.Kind() == "bpe" || tok.Kind() == "spm") && len(ids) > 0 {
+		require.Equal(t, len(text), last, "%q", text)
+	}
+}
+
+// TestEncoderVectors compares with the ids of real encoders. Their vocabulary comes as vocab.txt; GGUF spells it differently.
+func TestEncoderVectors(t *testing.T) {
+	dir := refs(t)
+	data, err := os.ReadFile(modelFile(t, "vectrix/bge/vocab.txt"))
+	require.NoError(t, err)
+	v := Vocabulary{Model: "bert", BOS: -1, EOS: -1, EOT: -1, EOM: -1, UNK: -1, SEP: -1, PAD: -1, CLS: -1, MASK: -1}
+	for _, token := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
+		kind := Normal
+		switch rest, inner := strings.CutPrefix(token, "##"); {
+		case token == "[PAD]" || token == "[UNK]" || token == "[CLS]" || token == "[SEP]" || token == "[MASK]":
+			kind = Control
+		case inner:
+			token = rest
+		default:
+			token = blank + token
+		}
+		v.Tokens, v.Types = append(v.Tokens, token), append(v.Types, kind)
+	}
+	tok, err := New(v)
+	require.NoError(t, err)
+	for _, name := range []string{"all-MiniLM-L6-v2-fp32", "bge-small-en-v1.5-fp32", "bge-small-en-v1.5-int8", "e5-small-v2-fp32", "ms-marco-MiniLM-L12-int8"} {
+		t.Run(name, func(t *testing.T) {
+			var ref struct {
+				Cases []struct {
+					Text     string  `json:"text"`
+					Query    string  `json:"query"`
+					Document string  `json:"document"`
+					IDs      []int32 `json:"ids"`
+					TypeIDs  []int32 `json:"type_ids"`
+				} `json:"cases"`
+			}
+			readJSON(t, filepath.Join(dir, "encoder", name+".json"), &ref)
+			require.NotEmpty(t, ref.Cases)
+			for _, c := range ref.Cases {
+				if c.TypeIDs != nil {
+					ids, types := tok.EncodePair(c.Query, c.Document, 512)
+					requireIDs(t, tok, c.IDs, ids)
+					require.Equal(t, c.TypeIDs, types)
+					continue
+				}
+				ids := tok.Encode(c.Text, true, false)
+				if len(ids) > 512 {
+					ids = append(ids[:511:511], ids[len(ids)-1])
+				}
+				requireIDs(t, tok, c.IDs, ids)
+			}
+		})
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	text, err := os.ReadFile(filepath.Join(refs(b), "llm", "ppl-wiki.txt"))
+	require.NoError(b, err)
+	for _, file := range []string{"SmolLM2-135M-Instruct.Q4_1.gguf", "Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf", "gemma-3-270m-q4_k_m.gguf", "nomic-embed-text-v1.5.f16.gguf"} {
+		b.Run(file, func(b *testing.B) {
+			tok := fromModel(b, modelFile(b, file))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				tok.Encode(string(text), false, false)
+			}
+		})
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	for _, file := range []string{"Qwen2.5-Coder-0.5B-Instruct-Q4_K_M.gguf", "gemma-3-270m-q4_k_m.gguf"} {
+		b.Run(file, func(b *testing.B) {
+			path := modelFile(b, file)
+			for b.Loop() {
+				fromModel(b, path)
+			}
+		})
+	}
+}
