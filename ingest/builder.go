@@ -85,56 +85,48 @@ func (b *builder) listItem(level int, marker, text string) {
 	}
 }
 
-// table appends rows as a pipe table whose first header rows are its header.
+// table appends rows, one a line, cells set apart by tabs: no character that
+// the author did not write, and none that costs an embedding model tokens. The
+// first header rows are the table's header.
 func (b *builder) table(rows [][]string, header int) {
 	width := 0
-	rows = slices.DeleteFunc(rows, func(row []string) bool {
-		filled := false
+	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = strings.ReplaceAll(cleanLines(cell), "\n", " ")
 			if row[i] != "" {
-				filled, width = true, max(width, i+1)
+				width = max(width, i+1)
 			}
 		}
-		return !filled && header == 0
-	})
-	if width == 0 || len(rows) == 0 {
+	}
+	if width == 0 {
 		return
 	}
 	if width == 1 { // a box drawn with a table: plain paragraphs
 		for _, row := range rows {
-			b.add(Paragraph, 0, row[0])
+			b.add(Paragraph, 0, strings.Join(row, ""))
 		}
 		return
 	}
 	b.separate("\n\n")
-	block := Block{Kind: Table, Start: b.text.Len()}
-	block.HeaderEnd = block.Start
+	k := Block{Kind: Table, Start: b.text.Len()}
+	k.HeaderEnd = k.Start
 	for i, row := range rows {
-		if i > 0 {
+		line := strings.TrimRight(strings.Join(row, "\t"), "\t")
+		if line == "" {
+			continue
+		}
+		if b.text.Len() > k.Start {
 			b.write("\n")
 		}
-		for len(row) > 1 && row[len(row)-1] == "" {
-			row = row[:len(row)-1]
-		}
-		b.write("|")
-		for _, cell := range row {
-			if cell != "" {
-				b.write(" " + strings.ReplaceAll(cell, "|", `\|`))
-			}
-			b.write(" |")
-		}
-		if b.err != nil {
+		if !b.write(line) {
 			return
 		}
-		if i == header-1 && header < len(rows) {
-			b.write("\n|" + strings.Repeat(" --- |", len(row)))
-			block.HeaderEnd = b.text.Len()
+		if i < header && i < len(rows)-1 {
+			k.HeaderEnd = b.text.Len()
 		}
 	}
-	if block.End = b.text.Len(); b.err == nil {
-		b.blocks = append(b.blocks, block)
-	}
+	k.End = b.text.Len()
+	b.blocks = append(b.blocks, k)
 }
 
 // verbatim appends text as it stands, with blocks relative to its start.

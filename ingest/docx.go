@@ -295,6 +295,18 @@ func (w *docxWalk) inline(n *node, out *strings.Builder) {
 			out.WriteString(w.operand(k.child("m:e")) + "_" + w.operand(k.child("m:sub")))
 		case "m:rad":
 			out.WriteString("√" + w.operand(k.child("m:e")))
+		case "m:nary":
+			out.WriteString(cmp.Or(attrOf(k.child("m:naryPr", "m:chr"), "m:val"), "∫"))
+			for _, limit := range [...]struct{ mark, name string }{{"_", "m:sub"}, {"^", "m:sup"}} {
+				if text := w.operand(k.child(limit.name)); text != "" {
+					out.WriteString(limit.mark + text)
+				}
+			}
+			out.WriteString(" " + w.cell(k.child("m:e")))
+		case "m:d":
+			out.WriteString(cmp.Or(attrOf(k.child("m:dPr", "m:begChr"), "m:val"), "("))
+			w.inline(k, out)
+			out.WriteString(cmp.Or(attrOf(k.child("m:dPr", "m:endChr"), "m:val"), ")"))
 		default:
 			w.inline(k, out)
 		}

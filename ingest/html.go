@@ -36,6 +36,9 @@ func readHTML(ctx context.Context, s *source, b *builder) error {
 	if err != nil {
 		return htmlError(s, err)
 	}
+	if b.title != "" && !strings.Contains(cleanLines(visibleText(content)), b.title) {
+		b.add(Heading, 1, b.title)
+	}
 	return walkHTML(ctx, s, b, content)
 }
 

@@ -45,7 +45,7 @@ type rtfReader struct {
 	stack    []rtfGroup
 	page     encoding.Encoding
 	fonts    map[int]encoding.Encoding
-	defining int // font whose entry of the font table is read
+	defining int    // font whose entry of the font table is read
 	raw      []byte // bytes in the current code page not yet decoded
 	high     rune   // first half of a surrogate pair
 	fallback int    // characters still to skip after \u
