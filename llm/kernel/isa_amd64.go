@@ -2,14 +2,6 @@
 
 package kernel
 
-// cpuid and xgetbv are the instructions of the same name.
-//
-//go:noescape
-func cpuid(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
-
-//go:noescape
-func xgetbv() (eax, edx uint32)
-
 // hasAVX2, hasAVX512 and hasAMX say what the processor has and the operating system saves on a context switch.
 var hasAVX2, hasAVX512, hasAMX = detect()
 

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"unsafe"
 
 	"ragd/llm/quant"
 )
@@ -17,7 +18,7 @@ type Product struct {
 
 // MatMul computes all products of one input. Each output element is computed by the same sequence of operations however
 // many rows the input has, however the work is split and on however many threads: the results are the same bits. (They
-// differ in the last digits from one instruction set to another.)
+// differ in the last digits between plain Go and the assembly, which fuses multiplications and additions.)
 func (p *Pool) MatMul(in *Input, ps ...Product) {
 	if in.rows == 0 {
 		return
@@ -25,18 +26,8 @@ func (p *Pool) MatMul(in *Input, ps ...Product) {
 	for i := range ps {
 		ps[i].check(in)
 	}
-	tasks := 0
-	for i := range ps {
-		tasks += ps[i].W.panels()
-	}
-	p.Run(tasks, func(task, worker int) {
-		i := 0
-		for task >= ps[i].W.panels() {
-			task -= ps[i].W.panels()
-			i++
-		}
-		ps[i].generic(in, task)
-	})
+	w := newWork(p, in, ps)
+	p.Run(w.tasks(), w.do)
 }
 
 // check panics when the product does not fit the input: a bug in the caller.
@@ -48,62 +39,202 @@ func (pr *Product) check(in *Input) {
 	if m.layout.kind == kindFloat && !in.hasFloats || m.layout.kind != kindFloat && !in.hasRecords {
 		panic("kernel: product with an input that was not set for its matrix")
 	}
-	if len(pr.Dst) < (in.rows-1)*pr.Stride+m.rows || pr.Bias != nil && len(pr.Bias) < m.rows {
+	if pr.Stride < m.rows || len(pr.Dst) < (in.rows-1)*pr.Stride+m.rows || pr.Bias != nil && len(pr.Bias) < m.rows {
 		panic(fmt.Sprintf("kernel: product of %d x %d outputs at stride %d into %d elements", in.rows, m.rows, pr.Stride, len(pr.Dst)))
 	}
 }
 
-// generic computes all outputs of one panel in plain Go.
-func (pr *Product) generic(in *Input, panel int) {
-	m := pr.W
-	for r := range min(panelRows, m.rows-panel*panelRows) {
-		row := panel*panelRows + r
-		for t := range in.rows {
-			y := m.dot(in, panel, r, t)
-			if pr.Bias != nil {
-				y += pr.Bias[row]
+// work is a MatMul cut into tasks.
+type work struct {
+	pool     *Pool
+	in       *Input
+	products []Product
+	panels   []int // panels per task, by product
+	rows     int   // activation rows per task
+	vector   bool  // a single row, for the kernels that stream panels
+}
+
+// Sizes of tasks: vectorBytes of weights keep the hand-out of tasks rare and their ends balanced; gemmBytes of prepared
+// activations fit in half an L2 cache together with a tile and its outputs.
+const (
+	vectorBytes = 128 << 10
+	gemmBytes   = 768 << 10
+)
+
+func newWork(p *Pool, in *Input, ps []Product) *work {
+	w := &work{pool: p, in: in, products: ps, panels: make([]int, len(ps)), rows: in.rows}
+	w.vector = in.rows == 1 && active != Generic
+	perRow := 1
+	if in.hasRecords {
+		perRow += in.cols / blockElems * recordBytes
+	}
+	if in.hasFloats {
+		perRow += 4 * in.cols
+	}
+	w.rows = min(in.rows, max(2, gemmBytes/perRow/inputTile)*inputTile)
+	for i := range ps {
+		w.panels[i] = tilePanels
+		if w.vector {
+			// Even shares for all threads when the matrix is small.
+			m := ps[i].W
+			share := (m.panels() + 3*p.threads - 1) / (3 * p.threads)
+			w.panels[i] = max(1, min(share, vectorBytes/m.panelBytes))
+			if m.layout.kind == kindFloat {
+				w.panels[i] = (w.panels[i] + 3) &^ 3 // the kernels take four panels at a time
 			}
-			if pr.Add {
-				y += pr.Dst[t*pr.Stride+row]
-			}
-			pr.Dst[t*pr.Stride+row] = y
 		}
+	}
+	return w
+}
+
+func (w *work) tasks() int {
+	n := 0
+	for i := range w.products {
+		n += (w.products[i].W.panels() + w.panels[i] - 1) / w.panels[i]
+	}
+	return n * ((w.in.rows + w.rows - 1) / w.rows)
+}
+
+// do computes one task: some panels of one product for some rows. Tasks of the same rows follow each other, so that the
+// activations are read from the cache.
+func (w *work) do(task, worker int) {
+	perRows := w.tasks() / ((w.in.rows + w.rows - 1) / w.rows)
+	t0 := task / perRows * w.rows
+	t1 := min(t0+w.rows, w.in.rows)
+	task %= perRows
+	for i := range w.products {
+		pr, n := &w.products[i], (w.products[i].W.panels()+w.panels[i]-1)/w.panels[i]
+		if task >= n {
+			task -= n
+			continue
+		}
+		first := task * w.panels[i]
+		last := min(first+w.panels[i], pr.W.panels())
+		s := &w.pool.scratch[worker]
+		if w.vector {
+			pr.vector(w.in, s, first, last)
+		} else {
+			for ; first < last; first += tilePanels {
+				pr.matrix(w.in, s, first, t0, t1)
+			}
+		}
+		return
 	}
 }
 
-// dot is the reference product of row r of a panel with activation row t: the order of operations is that of the
-// assembly, which fuses each multiply-add.
-func (m *Matrix) dot(in *Input, panel, r, t int) float32 {
-	start, rows, row := in.tile(t)
-	data, l := m.panel(panel), m.layout
-	var acc float32
-	if l.kind == kindFloat {
-		x := in.floats[start*in.cols:]
-		for k := range m.cols {
-			acc += float32(m.float(data, r, k) * x[k*rows+row])
-		}
-		return acc
+// scratch is the memory of one worker.
+type scratch struct {
+	quant *quantTile
+	float *floatTile
+	c     []float32 // [rows][tileRows], or [panels][panelRows] for a single row
+}
+
+// outputs returns n zeroed floats, aligned.
+func (s *scratch) outputs(n int) []float32 {
+	if len(s.c) < n {
+		s.c = Float32s(alignedBytes(4 * n))
 	}
-	records := in.records[start*(in.cols/blockElems):]
-	for b := range m.cols / blockElems {
-		rec := &records[b*rows+row]
-		levels := l.levels(data, b)
-		scale, minimum := l.scales(data, b, r)
-		var sums [2]int32
-		for k := range blockElems {
-			sums[k/16] += (int32(l.level(levels, r, k)) - l.zero) * int32(rec.levels[k])
-		}
-		if l.kind == kindHalf {
-			acc += float32(float32(float32(sums[0])*rec.scale) * scale[0])
-			acc += float32(float32(float32(sums[1])*rec.scale) * scale[1])
-			continue
-		}
-		acc += float32(float32(float32(sums[0]+sums[1])*rec.scale) * scale[0])
-		if l.kind == kindMin {
-			acc += float32(minimum * rec.sum)
+	clear(s.c[:n])
+	return s.c[:n]
+}
+
+func (s *scratch) tiles() (*quantTile, *floatTile) {
+	if s.quant == nil {
+		s.quant = (*quantTile)(unsafe.Pointer(unsafe.SliceData(alignedBytes(int(unsafe.Sizeof(quantTile{}))))))
+		s.float = (*floatTile)(unsafe.Pointer(unsafe.SliceData(alignedBytes(int(unsafe.Sizeof(floatTile{}))))))
+	}
+	return s.quant, s.float
+}
+
+// vector computes the outputs of panels [first, last) for a single activation row.
+func (pr *Product) vector(in *Input, s *scratch, first, last int) {
+	m := pr.W
+	from, to := first*panelRows, min(last*panelRows, m.rows)
+	direct := pr.Bias == nil && !pr.Add && to == last*panelRows
+	var c []float32
+	if direct {
+		c = pr.Dst[from:to]
+	} else {
+		c = s.outputs((last - first) * panelRows)
+	}
+	gemv(m, in, first, last-first, c)
+	if !direct {
+		pr.store(c, 0, from, to)
+	}
+}
+
+// store adds the bias and the old output, where asked for, to the sums c of outputs [from, to) of activation row t.
+func (pr *Product) store(c []float32, t, from, to int) {
+	dst := pr.Dst[t*pr.Stride+from : t*pr.Stride+to]
+	c = c[:len(dst)]
+	if pr.Bias != nil {
+		bias := pr.Bias[from:to]
+		for i := range c {
+			c[i] += bias[i]
 		}
 	}
-	return acc
+	if pr.Add {
+		for i := range dst {
+			dst[i] += c[i]
+		}
+	} else {
+		copy(dst, c)
+	}
+}
+
+// matrix computes the outputs of panels panel and panel+1 for activation rows [t0, t1): chunk after chunk, the weights
+// are unpacked once and meet all rows. The sums of a chunk continue those of the one before.
+func (pr *Product) matrix(in *Input, s *scratch, panel, t0, t1 int) {
+	m := pr.W
+	c := s.outputs((t1 - t0) * tileRows)
+	quantTile, floatTile := s.tiles()
+	panels := min(tilePanels, m.panels()-panel)
+	if m.layout.kind == kindFloat {
+		for k := 0; k < m.cols; k += chunkFloats {
+			n := min(chunkFloats, m.cols-k)
+			for p := range panels {
+				unpackFloat(m, floatTile, p, panel+p, k, n)
+			}
+			for t := t0; t < t1; {
+				start, rows, row := in.tile(t)
+				take := min(rows-row, t1-t)
+				gemmFloat(floatTile, in.floats[start*in.cols+k*rows+row:], rows, n, c[(t-t0)*tileRows:], take)
+				t += take
+			}
+		}
+	} else {
+		blocks := m.cols / blockElems
+		for b := 0; b < blocks; b += chunkBlocks {
+			n := min(chunkBlocks, blocks-b)
+			for p := range panels {
+				unpack(m, quantTile, p, panel+p, b, n)
+			}
+			for t := t0; t < t1; {
+				start, rows, row := in.tile(t)
+				take := min(rows-row, t1-t)
+				gemm(m, quantTile, in.records[start*blocks+b*rows+row:], rows, n, c[(t-t0)*tileRows:], take)
+				t += take
+			}
+		}
+	}
+	from, to := panel*panelRows, min((panel+panels)*panelRows, m.rows)
+	for t := t0; t < t1; t++ {
+		pr.store(c[(t-t0)*tileRows:], t, from, to)
+	}
+}
+
+// gemmRowsGeneric is gemm in plain Go.
+func gemmRowsGeneric(l *layout, tile *quantTile, recs []record, stride, n int, c []float32, rows int) {
+	for r := range rows {
+		l.gemmGeneric(tile, recs[r:], stride, n, (*[tileRows]float32)(c[r*tileRows:]))
+	}
+}
+
+// gemmFloatRowsGeneric is gemmFloat in plain Go.
+func gemmFloatRowsGeneric(tile *floatTile, xs []float32, stride, n int, c []float32, rows int) {
+	for r := range rows {
+		gemmFloatGeneric(tile, xs[r:], stride, n, (*[tileRows]float32)(c[r*tileRows:]))
+	}
 }
 
 // float returns element k of row r of a panel of floats.
@@ -116,6 +247,3 @@ func (m *Matrix) float(panel []byte, r, k int) float32 {
 	}
 	return quant.BF16ToF32(le.Uint16(panel[32*k+2*r:]))
 }
-
-// scratch is the memory of one worker.
-type scratch struct{}

@@ -1,0 +1,21 @@
+//go:build !amd64 || purego
+
+package kernel
+
+func unpack(m *Matrix, dst *quantTile, p, panel, b, n int) { m.unpackGeneric(dst, p, panel, b, n) }
+func unpackFloat(m *Matrix, dst *floatTile, p, panel, k, n int) {
+	m.unpackFloatGeneric(dst, p, panel, k, n)
+}
+
+func gemm(m *Matrix, tile *quantTile, recs []record, stride, n int, c []float32, rows int) {
+	gemmRowsGeneric(m.layout, tile, recs, stride, n, c, rows)
+}
+
+func gemmFloat(tile *floatTile, xs []float32, stride, n int, c []float32, rows int) {
+	gemmFloatRowsGeneric(tile, xs, stride, n, c, rows)
+}
+
+// gemv is only called where there is assembly.
+func gemv(m *Matrix, in *Input, panel, panels int, dst []float32) {
+	panic("kernel: gemv without assembly")
+}
