@@ -1,24 +1,40 @@
 package llm
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"ragd/llm/chat"
+	"ragd/llm/gguf"
 	"ragd/llm/grammar"
 	"ragd/llm/kernel"
-	"ragd/llm/sample"
+	"ragd/llm/kvcache"
+	"ragd/llm/model"
+	"ragd/llm/sched"
+	"ragd/llm/tokenizer"
 )
 
 // Token is a token id.
 type Token = int32
 
-// Errors a caller acts on.
+// BusyError is ErrBusy with the time after which to try again.
+type BusyError = sched.BusyError
+
+// Errors a caller acts on; match them with errors.Is.
 var (
 	// ErrTooLong: prompt and answer do not fit the context or the cache. Shorten the prompt or ask for fewer tokens.
-	ErrTooLong = errors.New("llm: prompt too long")
-	// ErrBusy: the queue is full. Match it with errors.Is; a [*BusyError] carries when to try again.
-	ErrBusy = errors.New("llm: engine busy")
+	ErrTooLong = sched.ErrTooLong
+	// ErrBusy: the queue is full. The error is a *BusyError, which says when to try again.
+	ErrBusy = sched.ErrBusy
 	// ErrClosed: the engine was closed.
 	ErrClosed = errors.New("llm: engine closed")
 	// ErrUnhealthy: the engine stopped after an internal error; the process should be restarted.
@@ -31,40 +47,207 @@ type Config struct {
 	Pool          *kernel.Pool  // shared worker pool; nil: the engine makes and owns one of Threads workers
 	ContextTokens int           // longest prompt plus answer; 0: the model's own, at most 4096
 	KV            kernel.KVType // element type of the key/value cache
-	MaxSeqs       int           // sequences decoded together; 0: 8
-	MemoryBytes   int64         // budget for weights, cache and activations; 0: cache for MaxSeqs contexts, at most 1 GiB
+	MaxSeqs       int           // sequences computed together; 0: 8
+	MaxQueue      int           // requests that may wait; 0: 64
+	MemoryBytes   int64         // budget for weights, cache and activations; 0: see Memory
 	Float         bool          // dequantize weights to f32: exact and slow
 	Logger        *slog.Logger  // nil: silent
 }
 
-// Request is one generation. The caller states the whole prompt.
-type Request struct {
-	Prompt    []Token
-	MaxTokens int           // 0: until the context is full
-	Sampling  sample.Params // zero value: greedy
-	Grammar   *grammar.Grammar
-	Stop      []string // answer text ends before the first of these
-	Namespace string   // prefixes are shared only within a namespace (tenant)
-	LogProbs  int      // alternatives to report per token, at most 20; 0: Event.LogProb stays 0, too
-	Priority  int      // higher is served first and preempted last
+const (
+	defaultContext = 4096
+	defaultSeqs    = 8
+)
+
+// Engine runs one model for any number of requests.
+type Engine struct {
+	name, fingerprint string
+	tok               *tokenizer.Tokenizer
+	chat              *chat.Template
+	vocab             func() *grammar.Vocab
+	memory            Memory
+	logger            *slog.Logger
+	free              func() // releases the model; called once, after the loop has ended
+
+	sched *sched.Scheduler // of the loop's goroutine
+	cache *kvcache.Cache   // likewise
+	calls map[*sched.Request]*call
+
+	mu       sync.Mutex
+	commands []func() // to be run by the loop
+	refusal  error    // why new requests are refused
+	wake     chan struct{}
+	ended    chan struct{}
+	stats    atomic.Pointer[Stats]
 }
 
-// Alternative is a token that could have been chosen, with the model's own log-probability for it.
-type Alternative struct {
-	Token   Token
-	LogProb float32
+// Open loads a GGUF file of a causal model and starts its engine. It refuses a file it cannot run by naming what is not
+// supported, and a memory budget that is too small by naming what would fit.
+func Open(path string, c Config) (*Engine, error) {
+	e, err := open(path, c)
+	if err != nil {
+		return nil, fmt.Errorf("llm: open %s: %w", path, err)
+	}
+	return e, nil
 }
 
-// Event is one generated token. The last events of a stream may carry text without a new token (Token is -1).
-type Event struct {
-	Token   Token
-	Text    string // newly complete UTF-8; may be empty
-	LogProb float32
-	Top     []Alternative
+func open(path string, c Config) (*Engine, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		return nil, err
+	}
+	template, err := chat.FromGGUF(f, tok)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := model.ReadConfig(f)
+	if err != nil {
+		return nil, err
+	}
+	if c.ContextTokens == 0 {
+		c.ContextTokens = min(shape.Context, defaultContext)
+	}
+	if c.MaxSeqs == 0 {
+		c.MaxSeqs = defaultSeqs
+	}
+	memory, err := planMemory(f, shape, c)
+	if err != nil {
+		return nil, err
+	}
+	pool, free := c.Pool, func() {}
+	if pool == nil {
+		pool = kernel.NewPool(c.Threads)
+		free = pool.Close
+	}
+	m, err := model.Load(f, pool, model.Options{Float: c.Float, KV: c.KV, ContextTokens: c.ContextTokens, KVPages: memory.Pages})
+	if err != nil {
+		free()
+		return nil, err
+	}
+	e := newEngine(m, m.CopyPage, m.Vocab(), tok, memory, c)
+	e.name = strings.TrimSuffix(filepath.Base(path), ".gguf")
+	e.fingerprint = fingerprint(f, c)
+	e.chat = template
+	e.free = func() { m.Close(); free() }
+	e.logger.Info("engine ready", "model", e.name, "architecture", shape.Arch, "isa", kernel.Active().String(),
+		"threads", pool.Threads(), "context_tokens", memory.ContextTokens, "weights_mib", memory.WeightBytes>>20,
+		"cache_mib", memory.CacheBytes>>20, "cache_tokens", memory.Pages*kvcache.PageTokens)
+	go e.loop()
+	return e, nil
 }
 
-// Usage says what a request cost.
-type Usage struct {
-	PromptTokens, CachedTokens, OutputTokens int
-	Queue, Prefill, Decode, FirstToken       time.Duration
+// newEngine assembles an engine around any model; the caller starts its loop.
+func newEngine(m sched.Model, copyPage func(dst, src int32), vocab int, tok *tokenizer.Tokenizer, memory Memory, c Config) *Engine {
+	logger := c.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{
+		tok:    tok,
+		memory: memory,
+		logger: logger,
+		free:   func() {},
+		cache:  kvcache.New(memory.Pages, copyPage),
+		calls:  map[*sched.Request]*call{},
+		wake:   make(chan struct{}, 1),
+		ended:  make(chan struct{}),
+	}
+	e.vocab = sync.OnceValue(func() *grammar.Vocab {
+		return grammar.NewVocab(tok.Size(), tok.Bytes, tok.IsControl, tok.IsEOG)
+	})
+	e.sched = sched.New(m, e.cache, sched.Config{
+		Vocab:         vocab,
+		Tokens:        min(vocab, tok.Size()),
+		ContextTokens: memory.ContextTokens,
+		MaxSeqs:       c.MaxSeqs,
+		MaxQueue:      c.MaxQueue,
+		End:           tok.IsEOG,
+		Now:           time.Now,
+	})
+	e.publish()
+	return e
+}
+
+// fingerprint identifies what determines an answer: weights, element types and kernel path.
+func fingerprint(f *gguf.File, c Config) string {
+	h := sha256.New()
+	fmt.Fprintln(h, f.Architecture(), f.Size(), kernel.Active(), c.KV, c.Float)
+	for _, t := range f.Tensors() {
+		fmt.Fprintln(h, t.Name, t.Type, t.Shape)
+		h.Write(t.Data[:min(len(t.Data), 256)]) // a changed model changes everywhere, and reading all of it takes seconds
+	}
+	return "fp_" + hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Name returns the file's name without extension.
+func (e *Engine) Name() string { return e.name }
+
+// Fingerprint changes whenever equal requests might get different answers.
+func (e *Engine) Fingerprint() string { return e.fingerprint }
+
+// Tokenizer returns the model's tokenizer.
+func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tok }
+
+// Chat returns the model's chat template.
+func (e *Engine) Chat() *chat.Template { return e.chat }
+
+// Vocab returns the vocabulary that grammars for this engine are built on. The first call takes a moment.
+func (e *Engine) Vocab() *grammar.Vocab { return e.vocab() }
+
+// ContextTokens returns the largest sum of prompt and answer.
+func (e *Engine) ContextTokens() int { return e.memory.ContextTokens }
+
+// Memory returns the plan the engine was started with.
+func (e *Engine) Memory() Memory { return e.memory }
+
+// Stats describes the engine's load and its work since the start.
+type Stats struct {
+	Running, Waiting                          int
+	Pages, FreePages, CachedPages             int
+	PromptTokensSeen, PromptTokensFound       int64 // by the prefix cache
+	PrefillTokens, DecodeTokens, Preemptions  int64
+	Evictions, Finished, Cancelled, Submitted int64
+}
+
+// Stats returns counts that are at most one step old.
+func (e *Engine) Stats() Stats { return *e.stats.Load() }
+
+func (e *Engine) publish() {
+	s, c := e.sched.Stats(), e.cache.Stats()
+	e.stats.Store(&Stats{
+		Running: s.Running, Waiting: s.Waiting,
+		Pages: c.Pages, FreePages: c.Free, CachedPages: c.Cached,
+		PromptTokensSeen: c.LookupTokens, PromptTokensFound: c.HitTokens,
+		PrefillTokens: s.PrefillTokens, DecodeTokens: s.DecodeTokens, Preemptions: s.Preemptions,
+		Evictions: c.Evictions, Finished: s.Finished, Cancelled: s.Cancelled, Submitted: s.Submitted,
+	})
+}
+
+// Healthy reports whether the engine accepts requests.
+func (e *Engine) Healthy() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refusal == nil
+}
+
+// Forget drops everything cached for a namespace, for example when a tenant's documents were erased.
+func (e *Engine) Forget(ctx context.Context, ns string) error {
+	return e.call(ctx, func() error { e.cache.Drop(ns); return nil })
+}
+
+// Close refuses new requests, lets the accepted ones end (cancel their contexts to hurry them) and frees the model.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.refusal == nil {
+		e.refusal = ErrClosed
+	}
+	e.mu.Unlock()
+	e.poke()
+	<-e.ended
+	return nil
 }

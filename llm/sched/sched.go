@@ -39,7 +39,8 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // Config of a Scheduler. All fields are required unless a default is given.
 type Config struct {
-	Vocab         int
+	Vocab         int // logits per row
+	Tokens        int // ids that exist; the rest of a row is padding and never chosen. 0: Vocab
 	ContextTokens int
 	MaxSeqs       int              // sequences computed together; a request for n answers or beams takes n of them
 	MaxQueue      int              // waiting requests; 0: 64
@@ -62,8 +63,6 @@ type Request struct {
 	LengthPenalty float64
 	// Score asks for the log-probability of each of these tokens after Prompt instead of a generation.
 	Score []Token
-	// Tag is the caller's.
-	Tag any
 }
 
 func (r *Request) answers() int { return max(1, r.Answers) }
@@ -130,6 +129,9 @@ type Scheduler struct {
 func New(m Model, c *kvcache.Cache, config Config) *Scheduler {
 	if config.MaxQueue == 0 {
 		config.MaxQueue = 64
+	}
+	if config.Tokens == 0 {
+		config.Tokens = config.Vocab
 	}
 	return &Scheduler{model: m, cache: c, config: config, share: share{served: map[string]float64{}}}
 }

@@ -76,7 +76,7 @@ func (s *Scheduler) apply() {
 func (s *Scheduler) rows(from, n int) [][]float32 {
 	rows := make([][]float32, n)
 	for i := range rows {
-		rows[i] = s.batch.Logits[(from+i)*s.config.Vocab:][:s.config.Vocab]
+		rows[i] = s.batch.Logits[(from+i)*s.config.Vocab:][:s.config.Tokens]
 	}
 	return rows
 }
