@@ -1,10 +1,12 @@
 package model
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/llm/convert"
 	"ragd/llm/gguf"
 	"ragd/llm/kernel"
 	"ragd/llm/quant"
@@ -128,4 +130,51 @@ func TestParsePooling(t *testing.T) {
 	}
 	_, err := ParsePooling("max")
 	require.ErrorContains(t, err, "none, mean, cls, last, rank")
+}
+
+// convertFolder makes a GGUF file of a Hugging Face folder in testdata/hf.
+func convertFolder(t testing.TB, name string) (path string, ref *reference) {
+	t.Helper()
+	dir := filepath.Join("testdata", "hf", name)
+	path = filepath.Join(t.TempDir(), name+".gguf")
+	require.NoError(t, convert.HuggingFace(dir, path, convert.Options{}))
+	ref = new(reference)
+	readJSON(t, filepath.Join(dir, "expected.json"), ref)
+	return path, ref
+}
+
+// Scores of a cross-encoder need its pooler and the segment ids: both are in the
+// files that llm/convert makes.
+func TestRerankerReference(t *testing.T) {
+	path, ref := convertFolder(t, "bert-reranker")
+	ids, types := ref.inputs()
+	p := newPool(t, 2)
+	eachISA(t, func(t *testing.T) {
+		e := openEncoder(t, path, p, Options{Float: true})
+		require.True(t, e.HasRankHead())
+		require.Equal(t, PoolRank, e.Pooling())
+		scores, err := e.Score(ids, types)
+		require.NoError(t, err)
+		for i, c := range ref.Cases {
+			require.InDelta(t, c.Score, scores[i], 1e-4)
+		}
+	})
+}
+
+// ModernBERT: norms before the branches, local and global layers.
+func TestModernBERTReference(t *testing.T) {
+	path, ref := convertFolder(t, "modernbert")
+	ids, _ := ref.inputs()
+	p := newPool(t, 2)
+	eachISA(t, func(t *testing.T) {
+		e := openEncoder(t, path, p, Options{Float: true})
+		mean, err := e.Embed(ids, nil, PoolMean, false)
+		require.NoError(t, err)
+		cls, err := e.Embed(ids, nil, PoolCLS, false)
+		require.NoError(t, err)
+		for i, c := range ref.Cases {
+			require.Less(t, maxDiff(t, c.Mean, mean[i]), 2e-3)
+			require.Less(t, maxDiff(t, c.CLS, cls[i]), 2e-3)
+		}
+	})
 }
