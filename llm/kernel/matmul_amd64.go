@@ -11,12 +11,19 @@ import (
 // unpack unpacks n blocks of 32 elements of a panel, from block b, into panel p of the tile. For K-quants b and n are
 // multiples of eight.
 func unpack(m *Matrix, dst *quantTile, p, panel, b, n int) {
-	if active == Generic {
-		m.unpackGeneric(dst, p, panel, b, n)
-		return
-	}
 	per := m.layout.elems / blockElems
 	d, s := (*byte)(unsafe.Pointer(&dst[0][p])), &m.panel(panel)[b/per*m.layout.nbytes]
+	switch active {
+	case AVX512:
+		unpackAVX512(m, d, s, n/per)
+	case AVX2:
+		unpackAVX2(m, d, s, n/per)
+	default:
+		m.unpackGeneric(dst, p, panel, b, n)
+	}
+}
+
+func unpackAVX512(m *Matrix, d, s *byte, n int) {
 	switch m.typ {
 	case quant.Q4_0:
 		unpackQ4_0AVX512(d, s, n)
@@ -31,36 +38,86 @@ func unpack(m *Matrix, dst *quantTile, p, panel, b, n int) {
 	case quant.Q8_0:
 		unpackQ8_0AVX512(d, s, n)
 	case quant.Q4_K:
-		unpackQ4_KAVX512(d, s, n/per)
+		unpackQ4_KAVX512(d, s, n)
 	case quant.Q5_K:
-		unpackQ5_KAVX512(d, s, n/per)
+		unpackQ5_KAVX512(d, s, n)
 	case quant.Q6_K:
-		unpackQ6_KAVX512(d, s, n/per)
+		unpackQ6_KAVX512(d, s, n)
+	}
+}
+
+func unpackAVX2(m *Matrix, d, s *byte, n int) {
+	switch m.typ {
+	case quant.Q4_0:
+		unpackQ4_0AVX2(d, s, n)
+	case quant.IQ4_NL:
+		unpackIQ4_NLAVX2(d, s, n)
+	case quant.Q4_1:
+		unpackQ4_1AVX2(d, s, n)
+	case quant.Q5_0:
+		unpackQ5_0AVX2(d, s, n)
+	case quant.Q5_1:
+		unpackQ5_1AVX2(d, s, n)
+	case quant.Q8_0:
+		unpackQ8_0AVX2(d, s, n)
+	case quant.Q4_K:
+		unpackQ4_KAVX2(d, s, n)
+	case quant.Q5_K:
+		unpackQ5_KAVX2(d, s, n)
+	case quant.Q6_K:
+		unpackQ6_KAVX2(d, s, n)
 	}
 }
 
 // unpackFloat converts n columns of a panel of floats, from column k, into panel p of the tile.
 func unpackFloat(m *Matrix, dst *floatTile, p, panel, k, n int) {
-	m.unpackFloatGeneric(dst, p, panel, k, n)
+	if active == Generic {
+		m.unpackFloatGeneric(dst, p, panel, k, n)
+		return
+	}
+	d, s := (*byte)(unsafe.Pointer(&dst[0][p])), &m.panel(panel)[k*m.layout.nbytes]
+	wide := active == AVX512
+	switch {
+	case m.typ == quant.F32 && wide:
+		unpackF32AVX512(d, s, n)
+	case m.typ == quant.F32:
+		unpackF32AVX2(d, s, n)
+	case m.typ == quant.F16 && wide:
+		unpackF16AVX512(d, s, n)
+	case m.typ == quant.F16:
+		unpackF16AVX2(d, s, n)
+	case wide:
+		unpackBF16AVX512(d, s, n)
+	default:
+		unpackBF16AVX2(d, s, n)
+	}
 }
 
 // gemm adds the products of n tile blocks with rows activation rows to c, [rows][tileRows]; the records of consecutive
 // blocks are stride apart.
 func gemm(m *Matrix, tile *quantTile, recs []record, stride, n int, c []float32, rows int) {
-	if active == Generic {
-		gemmRowsGeneric(m.layout, tile, recs, stride, n, c, rows)
-		return
-	}
-	w, step := (*byte)(unsafe.Pointer(tile)), stride*recordBytes
 	for r := 0; r < rows; {
-		take := gemmStep(rows - r)
-		gemmAVX512(m.layout, w, (*byte)(unsafe.Pointer(&recs[r])), step, n, &c[r*tileRows], take)
+		take := 0
+		rec := (*byte)(unsafe.Pointer(&recs[r]))
+		switch active {
+		case AVX512:
+			take = rowsAVX512(rows - r)
+			gemmAVX512(m.layout, (*byte)(unsafe.Pointer(tile)), rec, stride*recordBytes, n, &c[r*tileRows], take)
+		case AVX2:
+			take = m.rowsAVX2(rows - r)
+			for p := range tilePanels {
+				gemmAVX2(m, (*byte)(unsafe.Pointer(&tile[0][p])), rec, stride*recordBytes, n, &c[r*tileRows+p*panelRows], take)
+			}
+		default:
+			take = rows
+			gemmRowsGeneric(m.layout, tile, recs, stride, n, c, rows)
+		}
 		r += take
 	}
 }
 
-// gemmStep returns how many of the remaining rows the next kernel takes.
-func gemmStep(rows int) int {
+// rowsAVX512 returns how many of the remaining rows the next kernel takes.
+func rowsAVX512(rows int) int {
 	switch {
 	case rows >= 6:
 		return 6
@@ -70,6 +127,14 @@ func gemmStep(rows int) int {
 		return 2
 	}
 	return 1
+}
+
+// rowsAVX2 is rowsAVX512 for the kernels of AVX2: three rows with levels of four bits, else two.
+func (m *Matrix) rowsAVX2(rows int) int {
+	if m.typ == quant.Q4_0 || m.typ == quant.Q4_1 || m.typ == quant.Q4_K {
+		return min(rows, 3)
+	}
+	return min(rows, 2)
 }
 
 func gemmAVX512(l *layout, w, rec *byte, stride, n int, c *float32, rows int) {
@@ -110,6 +175,58 @@ func gemmAVX512(l *layout, w, rec *byte, stride, n int, c *float32, rows int) {
 	}
 }
 
+func gemmAVX2(m *Matrix, w, rec *byte, stride, n int, c *float32, rows int) {
+	start := m.layout.start()
+	switch m.typ {
+	case quant.Q4_0:
+		switch rows {
+		case 3:
+			gemmScale4x3AVX2(w, rec, stride, n, c, start)
+		case 2:
+			gemmScale4x2AVX2(w, rec, stride, n, c, start)
+		default:
+			gemmScale4x1AVX2(w, rec, stride, n, c, start)
+		}
+	case quant.Q4_1, quant.Q4_K:
+		switch rows {
+		case 3:
+			gemmMin4x3AVX2(w, rec, stride, n, c, start)
+		case 2:
+			gemmMin4x2AVX2(w, rec, stride, n, c, start)
+		default:
+			gemmMin4x1AVX2(w, rec, stride, n, c, start)
+		}
+	case quant.Q5_0:
+		switch rows {
+		case 2:
+			gemmScale5x2AVX2(w, rec, stride, n, c, start)
+		default:
+			gemmScale5x1AVX2(w, rec, stride, n, c, start)
+		}
+	case quant.Q5_1, quant.Q5_K:
+		switch rows {
+		case 2:
+			gemmMin5x2AVX2(w, rec, stride, n, c, start)
+		default:
+			gemmMin5x1AVX2(w, rec, stride, n, c, start)
+		}
+	case quant.Q6_K:
+		switch rows {
+		case 2:
+			gemmHalf6x2AVX2(w, rec, stride, n, c, start)
+		default:
+			gemmHalf6x1AVX2(w, rec, stride, n, c, start)
+		}
+	case quant.Q8_0, quant.IQ4_NL:
+		switch rows {
+		case 2:
+			gemmScale8x2AVX2(w, rec, stride, n, c, start)
+		default:
+			gemmScale8x1AVX2(w, rec, stride, n, c, start)
+		}
+	}
+}
+
 // start returns the offset in the record of the start values for the layout's zero point.
 func (l *layout) start() int {
 	switch l.zero {
@@ -123,17 +240,66 @@ func (l *layout) start() int {
 	return int(unsafe.Offsetof(record{}.halves))
 }
 
+// gemmFloat adds the products of n tile columns with rows activation rows to c, [rows][tileRows]; the activations of
+// consecutive columns are stride apart.
 func gemmFloat(tile *floatTile, xs []float32, stride, n int, c []float32, rows int) {
-	gemmFloatRowsGeneric(tile, xs, stride, n, c, rows)
+	if active == Generic {
+		gemmFloatRowsGeneric(tile, xs, stride, n, c, rows)
+		return
+	}
+	for r := 0; r < rows; {
+		take, x, y := 1, &xs[r], &c[r*tileRows]
+		if active == AVX512 {
+			w := (*byte)(unsafe.Pointer(tile))
+			switch left := rows - r; {
+			case left >= 12:
+				take = 12
+				gemmFloat12AVX512(w, x, 4*stride, n, y)
+			case left >= 4:
+				take = 4
+				gemmFloat4AVX512(w, x, 4*stride, n, y)
+			case left >= 2:
+				take = 2
+				gemmFloat2AVX512(w, x, 4*stride, n, y)
+			default:
+				gemmFloat1AVX512(w, x, 4*stride, n, y)
+			}
+			r += take
+			continue
+		}
+		for p := range tilePanels {
+			w, y := (*byte)(unsafe.Pointer(&tile[0][p])), &c[r*tileRows+p*panelRows]
+			switch left := rows - r; {
+			case left >= 6:
+				take = 6
+				gemmFloat6AVX2(w, x, 4*stride, n, y)
+			case left >= 2:
+				take = 2
+				gemmFloat2AVX2(w, x, 4*stride, n, y)
+			default:
+				gemmFloat1AVX2(w, x, 4*stride, n, y)
+			}
+		}
+		r += take
+	}
 }
 
-// gemv computes panels products with the single activation row of in, into dst.
+// gemv multiplies panels with the single activation row of in, into dst.
 func gemv(m *Matrix, in *Input, panel, panels int, dst []float32) {
 	if m.layout.kind == kindFloat {
+		gemvFloat(m, &in.floats[0], panel, panels, dst)
 		return
 	}
 	n := m.cols / m.layout.elems
 	d, s, rec := &dst[0], &m.panel(panel)[0], (*byte)(unsafe.Pointer(&in.records[0]))
+	if active == AVX512 {
+		gemvAVX512(m, d, s, rec, n, panels)
+	} else {
+		gemvAVX2(m, d, s, rec, n, panels)
+	}
+}
+
+func gemvAVX512(m *Matrix, d *float32, s, rec *byte, n, panels int) {
 	switch m.typ {
 	case quant.Q4_0:
 		gemvQ4_0AVX512(d, s, rec, n, panels)
@@ -153,5 +319,67 @@ func gemv(m *Matrix, in *Input, panel, panels int, dst []float32) {
 		gemvQ5_KAVX512(d, s, rec, n, panels)
 	case quant.Q6_K:
 		gemvQ6_KAVX512(d, s, rec, n, panels)
+	}
+}
+
+func gemvAVX2(m *Matrix, d *float32, s, rec *byte, n, panels int) {
+	switch m.typ {
+	case quant.Q4_0:
+		gemvQ4_0AVX2(d, s, rec, n, panels)
+	case quant.IQ4_NL:
+		gemvIQ4_NLAVX2(d, s, rec, n, panels)
+	case quant.Q4_1:
+		gemvQ4_1AVX2(d, s, rec, n, panels)
+	case quant.Q5_0:
+		gemvQ5_0AVX2(d, s, rec, n, panels)
+	case quant.Q5_1:
+		gemvQ5_1AVX2(d, s, rec, n, panels)
+	case quant.Q8_0:
+		gemvQ8_0AVX2(d, s, rec, n, panels)
+	case quant.Q4_K:
+		gemvQ4_KAVX2(d, s, rec, n, panels)
+	case quant.Q5_K:
+		gemvQ5_KAVX2(d, s, rec, n, panels)
+	case quant.Q6_K:
+		gemvQ6_KAVX2(d, s, rec, n, panels)
+	}
+}
+
+// gemvFloat is gemv for floats: four panels at a time, which hides the latency of their chains of additions.
+func gemvFloat(m *Matrix, x *float32, panel, panels int, dst []float32) {
+	wide := active == AVX512
+	for panels > 0 {
+		take := 1
+		if panels >= 4 {
+			take = 4
+		}
+		d, s, n, stride := &dst[0], &m.panel(panel)[0], m.cols, m.panelBytes
+		switch {
+		case m.typ == quant.F32 && take == 4 && wide:
+			gemvF32x4AVX512(d, s, x, n, stride)
+		case m.typ == quant.F32 && take == 4:
+			gemvF32x4AVX2(d, s, x, n, stride)
+		case m.typ == quant.F32 && wide:
+			gemvF32x1AVX512(d, s, x, n, stride)
+		case m.typ == quant.F32:
+			gemvF32x1AVX2(d, s, x, n, stride)
+		case m.typ == quant.F16 && take == 4 && wide:
+			gemvF16x4AVX512(d, s, x, n, stride)
+		case m.typ == quant.F16 && take == 4:
+			gemvF16x4AVX2(d, s, x, n, stride)
+		case m.typ == quant.F16 && wide:
+			gemvF16x1AVX512(d, s, x, n, stride)
+		case m.typ == quant.F16:
+			gemvF16x1AVX2(d, s, x, n, stride)
+		case take == 4 && wide:
+			gemvBF16x4AVX512(d, s, x, n, stride)
+		case take == 4:
+			gemvBF16x4AVX2(d, s, x, n, stride)
+		case wide:
+			gemvBF16x1AVX512(d, s, x, n, stride)
+		default:
+			gemvBF16x1AVX2(d, s, x, n, stride)
+		}
+		panel, panels, dst = panel+take, panels-take, dst[take*panelRows:]
 	}
 }

@@ -25,6 +25,76 @@ DATA iq4Table<>+14(SB)/1, $0xd9
 DATA iq4Table<>+15(SB)/1, $0xf1
 GLOBL iq4Table<>(SB), RODATA|NOPTR, $16
 
+DATA iq4Signed<>+0(SB)/1, $0x81
+DATA iq4Signed<>+1(SB)/1, $0x98
+DATA iq4Signed<>+2(SB)/1, $0xad
+DATA iq4Signed<>+3(SB)/1, $0xbf
+DATA iq4Signed<>+4(SB)/1, $0xcf
+DATA iq4Signed<>+5(SB)/1, $0xdd
+DATA iq4Signed<>+6(SB)/1, $0xea
+DATA iq4Signed<>+7(SB)/1, $0xf6
+DATA iq4Signed<>+8(SB)/1, $0x01
+DATA iq4Signed<>+9(SB)/1, $0x0d
+DATA iq4Signed<>+10(SB)/1, $0x19
+DATA iq4Signed<>+11(SB)/1, $0x26
+DATA iq4Signed<>+12(SB)/1, $0x35
+DATA iq4Signed<>+13(SB)/1, $0x45
+DATA iq4Signed<>+14(SB)/1, $0x59
+DATA iq4Signed<>+15(SB)/1, $0x71
+DATA iq4Signed<>+16(SB)/1, $0x81
+DATA iq4Signed<>+17(SB)/1, $0x98
+DATA iq4Signed<>+18(SB)/1, $0xad
+DATA iq4Signed<>+19(SB)/1, $0xbf
+DATA iq4Signed<>+20(SB)/1, $0xcf
+DATA iq4Signed<>+21(SB)/1, $0xdd
+DATA iq4Signed<>+22(SB)/1, $0xea
+DATA iq4Signed<>+23(SB)/1, $0xf6
+DATA iq4Signed<>+24(SB)/1, $0x01
+DATA iq4Signed<>+25(SB)/1, $0x0d
+DATA iq4Signed<>+26(SB)/1, $0x19
+DATA iq4Signed<>+27(SB)/1, $0x26
+DATA iq4Signed<>+28(SB)/1, $0x35
+DATA iq4Signed<>+29(SB)/1, $0x45
+DATA iq4Signed<>+30(SB)/1, $0x59
+DATA iq4Signed<>+31(SB)/1, $0x71
+GLOBL iq4Signed<>(SB), RODATA|NOPTR, $32
+
+DATA signBits<>+0(SB)/8, $0x8000000080000000
+DATA signBits<>+8(SB)/8, $0x8000000080000000
+DATA signBits<>+16(SB)/8, $0x8000000080000000
+DATA signBits<>+24(SB)/8, $0x8000000080000000
+GLOBL signBits<>(SB), RODATA|NOPTR, $32
+
+DATA words1<>+0(SB)/8, $0x0001000100010001
+DATA words1<>+8(SB)/8, $0x0001000100010001
+DATA words1<>+16(SB)/8, $0x0001000100010001
+DATA words1<>+24(SB)/8, $0x0001000100010001
+GLOBL words1<>(SB), RODATA|NOPTR, $32
+
+DATA bytes0f<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA bytes0f<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA bytes0f<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA bytes0f<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL bytes0f<>(SB), RODATA|NOPTR, $32
+
+DATA bytes10<>+0(SB)/8, $0x1010101010101010
+DATA bytes10<>+8(SB)/8, $0x1010101010101010
+DATA bytes10<>+16(SB)/8, $0x1010101010101010
+DATA bytes10<>+24(SB)/8, $0x1010101010101010
+GLOBL bytes10<>(SB), RODATA|NOPTR, $32
+
+DATA bytes30<>+0(SB)/8, $0x3030303030303030
+DATA bytes30<>+8(SB)/8, $0x3030303030303030
+DATA bytes30<>+16(SB)/8, $0x3030303030303030
+DATA bytes30<>+24(SB)/8, $0x3030303030303030
+GLOBL bytes30<>(SB), RODATA|NOPTR, $32
+
+DATA bytes80<>+0(SB)/8, $0x8080808080808080
+DATA bytes80<>+8(SB)/8, $0x8080808080808080
+DATA bytes80<>+16(SB)/8, $0x8080808080808080
+DATA bytes80<>+24(SB)/8, $0x8080808080808080
+GLOBL bytes80<>(SB), RODATA|NOPTR, $32
+
 // func cpuid(leaf uint32, sub uint32) (eax uint32, ebx uint32, ecx uint32, edx uint32)
 // Requires: CPUID
 TEXT ·cpuid(SB), NOSPLIT, $0-24
@@ -272,6 +342,198 @@ block:
 	VZEROUPPER
 	RET
 
+// func unpackQ4_0AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ4_0AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y4
+	VMOVUPS   Y4, 512(DI)
+	VMOVDQU   32(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   96(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   160(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   224(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VCVTPH2PS 16(SI), Y4
+	VMOVUPS   Y4, 544(DI)
+	VMOVDQU   64(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   128(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   192(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   256(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000120, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ4_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ4_0AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT0   2080(SI)
+	PREFETCHT0   2144(SI)
+	PREFETCHT0   2208(SI)
+	PREFETCHT0   2272(SI)
+	VPBROADCASTD 44(R8), Y2
+	VMOVDQU      32(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD 44(R8), Y2
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000120, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackIQ4_NLAVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·unpackIQ4_NLAVX512(SB), NOSPLIT, $0-24
@@ -399,6 +661,292 @@ block:
 	VZEROUPPER
 	RET
 
+// func unpackIQ4_NLAVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackIQ4_NLAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y4
+	VMOVUPS   Y4, 512(DI)
+	VMOVDQU   32(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   96(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   160(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   224(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VCVTPH2PS 16(SI), Y4
+	VMOVUPS   Y4, 544(DI)
+	VMOVDQU   64(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   128(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   192(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   256(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   iq4Signed<>+0(SB), Y13
+	VPSHUFB   Y15, Y13, Y15
+	VPSHUFB   Y14, Y13, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000120, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_NLAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvIQ4_NLAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT0   2080(SI)
+	PREFETCHT0   2144(SI)
+	PREFETCHT0   2208(SI)
+	PREFETCHT0   2272(SI)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      32(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD (R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 16(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 20(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 24(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 28(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD (R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 16(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 20(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 24(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 28(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000120, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackQ4_1AVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·unpackQ4_1AVX512(SB), NOSPLIT, $0-24
@@ -513,6 +1061,208 @@ block:
 	ADDQ             $0x00000040, DI
 	DECQ             BX
 	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func unpackQ4_1AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ4_1AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y4
+	VCVTPH2PS 32(SI), Y5
+	VMOVUPS   Y4, 512(DI)
+	VMOVUPS   Y5, 576(DI)
+	VMOVDQU   64(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   128(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   192(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   256(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VCVTPH2PS 16(SI), Y4
+	VCVTPH2PS 48(SI), Y5
+	VMOVUPS   Y4, 544(DI)
+	VMOVUPS   Y5, 608(DI)
+	VMOVDQU   96(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   160(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   224(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   288(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000140, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ4_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ4_1AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT0   2112(SI)
+	PREFETCHT0   2176(SI)
+	PREFETCHT0   2240(SI)
+	PREFETCHT0   2304(SI)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    (SI), Y8
+	VCVTPH2PS    32(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      288(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VCVTPH2PS    48(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000140, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -659,6 +1409,297 @@ block:
 	ADDQ             $0x00000040, DI
 	DECQ             BX
 	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func unpackQ5_0AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ5_0AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y4
+	VMOVUPS   Y4, 512(DI)
+	VMOVDQU   288(SI), Y12
+	VMOVDQU   32(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes10<>+0(SB), Y12, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   96(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   160(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   224(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VCVTPH2PS 16(SI), Y4
+	VMOVUPS   Y4, 544(DI)
+	VMOVDQU   320(SI), Y12
+	VMOVDQU   64(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes10<>+0(SB), Y12, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   128(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   192(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   256(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000160, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ5_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ5_0AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT0   2080(SI)
+	PREFETCHT0   2144(SI)
+	PREFETCHT0   2208(SI)
+	PREFETCHT0   2272(SI)
+	PREFETCHT0   2336(SI)
+	VPBROADCASTD 48(R8), Y2
+	VMOVDQU      288(SI), Y12
+	VMOVDQU      32(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD 48(R8), Y2
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000160, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -816,6 +1857,307 @@ block:
 	VZEROUPPER
 	RET
 
+// func unpackQ5_1AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ5_1AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y4
+	VCVTPH2PS 32(SI), Y5
+	VMOVUPS   Y4, 512(DI)
+	VMOVUPS   Y5, 576(DI)
+	VMOVDQU   320(SI), Y12
+	VMOVDQU   64(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes10<>+0(SB), Y12, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   128(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   192(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   256(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VCVTPH2PS 16(SI), Y4
+	VCVTPH2PS 48(SI), Y5
+	VMOVUPS   Y4, 544(DI)
+	VMOVUPS   Y5, 608(DI)
+	VMOVDQU   352(SI), Y12
+	VMOVDQU   96(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes10<>+0(SB), Y12, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   160(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   224(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   288(SI), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000180, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ5_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ5_1AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT0   2112(SI)
+	PREFETCHT0   2176(SI)
+	PREFETCHT0   2240(SI)
+	PREFETCHT0   2304(SI)
+	PREFETCHT0   2368(SI)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    (SI), Y8
+	VCVTPH2PS    32(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      352(SI), Y12
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      288(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VCVTPH2PS    48(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000180, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackQ8_0AVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512F
 TEXT ·unpackQ8_0AVX512(SB), NOSPLIT, $0-24
@@ -906,6 +2248,248 @@ block:
 	ADDQ             $0x00000040, DI
 	DECQ             BX
 	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func unpackQ8_0AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ8_0AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y4
+	VMOVUPS   Y4, 512(DI)
+	VMOVDQU   32(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   96(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 64(DI)
+	VMOVDQU   160(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   224(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 192(DI)
+	VMOVDQU   288(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 256(DI)
+	VMOVDQU   352(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   416(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 384(DI)
+	VMOVDQU   480(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 448(DI)
+	VCVTPH2PS 16(SI), Y4
+	VMOVUPS   Y4, 544(DI)
+	VMOVDQU   64(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   128(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 96(DI)
+	VMOVDQU   192(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   256(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 224(DI)
+	VMOVDQU   320(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 288(DI)
+	VMOVDQU   384(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   448(SI), Y15
+	VPXOR     bytes80<>+0(SB), Y15, Y15
+	VMOVDQU   Y15, 416(DI)
+	VMOVDQU   512(SI), Y14
+	VPXOR     bytes80<>+0(SB), Y14, Y14
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000220, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ8_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ8_0AVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT0   2080(SI)
+	PREFETCHT0   2144(SI)
+	PREFETCHT0   2208(SI)
+	PREFETCHT0   2272(SI)
+	PREFETCHT0   2336(SI)
+	PREFETCHT0   2400(SI)
+	PREFETCHT0   2464(SI)
+	PREFETCHT0   2528(SI)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      32(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD (R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      96(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      160(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD 8(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      224(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      288(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD 16(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      352(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 20(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      416(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD 24(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      480(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 28(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      64(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD (R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      128(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      192(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD 8(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      256(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      320(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD 16(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      384(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 20(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      448(SI), Y15
+	VPXOR        bytes80<>+0(SB), Y15, Y15
+	VPBROADCASTD 24(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      512(SI), Y14
+	VPXOR        bytes80<>+0(SB), Y14, Y14
+	VPBROADCASTD 28(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000220, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -1055,6 +2639,254 @@ sub:
 	ADDQ             $0x00000040, DI
 	DECQ             BX
 	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func unpackQ4_KAVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ4_KAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y0
+	VCVTPH2PS 32(SI), Y2
+	VXORPS    signBits<>+0(SB), Y2, Y2
+	VCVTPH2PS 16(SI), Y1
+	VCVTPH2PS 48(SI), Y3
+	VXORPS    signBits<>+0(SB), Y3, Y3
+	LEAQ      320(SI), R8
+	LEAQ      64(SI), R9
+	MOVQ      $0x00000008, R10
+
+sub:
+	VPMOVZXBD (R9), Y4
+	VPMOVZXBD 128(R9), Y5
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y4, 512(DI)
+	VMOVUPS   Y5, 576(DI)
+	VMOVDQU   (R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   64(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   128(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   192(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VPMOVZXBD 8(R9), Y4
+	VPMOVZXBD 136(R9), Y5
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y4, Y4
+	VMULPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 544(DI)
+	VMOVUPS   Y5, 608(DI)
+	VMOVDQU   32(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   96(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   160(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   224(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000100, R8
+	ADDQ      $0x00000010, R9
+	DECQ      R10
+	JNZ       sub
+	MOVQ      R8, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ4_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ4_KAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 320(SI), R9
+	LEAQ 64(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
+	PREFETCHT0   2176(R9)
+	PREFETCHT0   2240(R9)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    (SI), Y10
+	VCVTPH2PS    32(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    (R10), Y8
+	VPMOVZXBD    128(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y10
+	VCVTPH2PS    48(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    8(R10), Y8
+	VPMOVZXBD    136(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -1244,6 +3076,353 @@ sub:
 	VZEROUPPER
 	RET
 
+// func unpackQ5_KAVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ5_KAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y0
+	VCVTPH2PS 32(SI), Y2
+	VXORPS    signBits<>+0(SB), Y2, Y2
+	VCVTPH2PS 16(SI), Y1
+	VCVTPH2PS 48(SI), Y3
+	VXORPS    signBits<>+0(SB), Y3, Y3
+	LEAQ      320(SI), R8
+	LEAQ      64(SI), R9
+	MOVQ      $0x00000008, R10
+
+sub:
+	VPMOVZXBD (R9), Y4
+	VPMOVZXBD 128(R9), Y5
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y4, 512(DI)
+	VMOVUPS   Y5, 576(DI)
+	VMOVDQU   256(R8), Y12
+	VMOVDQU   (R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes10<>+0(SB), Y12, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   64(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   128(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   192(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VPMOVZXBD 8(R9), Y4
+	VPMOVZXBD 136(R9), Y5
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y4, Y4
+	VMULPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 544(DI)
+	VMOVUPS   Y5, 608(DI)
+	VMOVDQU   288(R8), Y12
+	VMOVDQU   32(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes10<>+0(SB), Y12, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   96(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   160(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   224(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x01, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x03, Y12, Y13
+	VPAND     bytes10<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000140, R8
+	ADDQ      $0x00000010, R9
+	DECQ      R10
+	JNZ       sub
+	MOVQ      R8, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ5_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ5_KAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 320(SI), R9
+	LEAQ 64(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
+	PREFETCHT0   2176(R9)
+	PREFETCHT0   2240(R9)
+	PREFETCHT0   2304(R9)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      256(R9), Y12
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    (SI), Y10
+	VCVTPH2PS    32(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    (R10), Y8
+	VPMOVZXBD    128(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      288(R9), Y12
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y10
+	VCVTPH2PS    48(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    8(R10), Y8
+	VPMOVZXBD    136(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000140, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackQ6_KAVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·unpackQ6_KAVX512(SB), NOSPLIT, $0-24
@@ -1420,6 +3599,356 @@ sub:
 	ADDQ             $0x00000040, DI
 	DECQ             BX
 	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func unpackQ6_KAVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C
+TEXT ·unpackQ6_KAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y0
+	VCVTPH2PS 16(SI), Y1
+	LEAQ      288(SI), R8
+	LEAQ      32(SI), R9
+	MOVQ      $0x00000008, R10
+
+sub:
+	VPMOVSXBD (R9), Y4
+	VPMOVSXBD 16(R9), Y5
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y0, Y5, Y5
+	VMOVUPS   Y4, 512(DI)
+	VMOVUPS   Y5, 576(DI)
+	VMOVDQU   256(R8), Y12
+	VMOVDQU   320(R8), Y11
+	VMOVDQU   (R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSLLW    $0x04, Y11, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, (DI)
+	VMOVDQU   Y14, 256(DI)
+	VMOVDQU   64(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSLLW    $0x02, Y11, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 64(DI)
+	VMOVDQU   Y14, 320(DI)
+	VMOVDQU   128(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPAND     bytes30<>+0(SB), Y12, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes30<>+0(SB), Y11, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 128(DI)
+	VMOVDQU   Y14, 384(DI)
+	VMOVDQU   192(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y11, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 192(DI)
+	VMOVDQU   Y14, 448(DI)
+	VPMOVSXBD 8(R9), Y4
+	VPMOVSXBD 24(R9), Y5
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y4, 544(DI)
+	VMOVUPS   Y5, 608(DI)
+	VMOVDQU   288(R8), Y12
+	VMOVDQU   352(R8), Y11
+	VMOVDQU   32(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x04, Y12, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSLLW    $0x04, Y11, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 32(DI)
+	VMOVDQU   Y14, 288(DI)
+	VMOVDQU   96(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSLLW    $0x02, Y12, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSLLW    $0x02, Y11, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 96(DI)
+	VMOVDQU   Y14, 352(DI)
+	VMOVDQU   160(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPAND     bytes30<>+0(SB), Y12, Y13
+	VPOR      Y13, Y15, Y15
+	VPAND     bytes30<>+0(SB), Y11, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 160(DI)
+	VMOVDQU   Y14, 416(DI)
+	VMOVDQU   224(R8), Y15
+	VPSRLW    $0x04, Y15, Y14
+	VPAND     bytes0f<>+0(SB), Y15, Y15
+	VPAND     bytes0f<>+0(SB), Y14, Y14
+	VPSRLW    $0x02, Y12, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y15, Y15
+	VPSRLW    $0x02, Y11, Y13
+	VPAND     bytes30<>+0(SB), Y13, Y13
+	VPOR      Y13, Y14, Y14
+	VMOVDQU   Y15, 224(DI)
+	VMOVDQU   Y14, 480(DI)
+	ADDQ      $0x00000500, DI
+	ADDQ      $0x00000180, R8
+	ADDQ      $0x00000020, R9
+	DECQ      R10
+	JNZ       sub
+	MOVQ      R8, SI
+	DECQ      CX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func gemvQ6_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ6_KAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 288(SI), R9
+	LEAQ 32(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
+	PREFETCHT0   2176(R9)
+	PREFETCHT0   2240(R9)
+	PREFETCHT0   2304(R9)
+	PREFETCHT0   2368(R9)
+	VPBROADCASTD 56(R8), Y2
+	VPBROADCASTD 60(R8), Y3
+	VMOVDQU      256(R9), Y12
+	VMOVDQU      320(R9), Y11
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x04, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y10
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPAND        bytes30<>+0(SB), Y12, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes30<>+0(SB), Y11, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y10
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VCVTPH2PS    (SI), Y10
+	VPMOVSXBD    (R10), Y8
+	VPMOVSXBD    16(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y3
+	VFMADD231PS  Y9, Y3, Y0
+	VPBROADCASTD 56(R8), Y2
+	VPBROADCASTD 60(R8), Y3
+	VMOVDQU      288(R9), Y12
+	VMOVDQU      352(R9), Y11
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x04, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 16(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y10
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPBROADCASTD 20(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPAND        bytes30<>+0(SB), Y12, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes30<>+0(SB), Y11, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y4
+	VPBROADCASTD 24(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y10
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPMADDUBSW   Y6, Y15, Y5
+	VPADDW       Y5, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPBROADCASTD 28(R8), Y6
+	VPMADDUBSW   Y6, Y14, Y5
+	VPADDW       Y5, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y3, Y3
+	VCVTPH2PS    16(SI), Y10
+	VPMOVSXBD    8(R10), Y8
+	VPMOVSXBD    24(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y3
+	VFMADD231PS  Y9, Y3, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000180, R9
+	ADDQ         $0x00000020, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
 	VZEROUPPER
 	RET
 
@@ -3415,5 +5944,3303 @@ block:
 	VMOVUPS      Z9, 576(R8)
 	VMOVUPS      Z10, 640(R8)
 	VMOVUPS      Z11, 704(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale4x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale4x1AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD (DI)(R9*1), Y14
+	VPMADDWD     words1<>+0(SB), Y2, Y2
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     words1<>+0(SB), Y3, Y3
+	VPADDD       Y14, Y3, Y3
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMin4x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMin4x1AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD magic<>+0(SB), Y14
+	VPMADDWD     words1<>+0(SB), Y2, Y2
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     words1<>+0(SB), Y3, Y3
+	VPADDD       Y14, Y3, Y3
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale4x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD (DI)(R9*1), Y14
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 64(DI)(R9*1), Y14
+	VPMADDWD     words1<>+0(SB), Y6, Y6
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     words1<>+0(SB), Y7, Y7
+	VPADDD       Y14, Y7, Y7
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMin4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMin4x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD magic<>+0(SB), Y14
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD magic<>+0(SB), Y14
+	VPMADDWD     words1<>+0(SB), Y6, Y6
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     words1<>+0(SB), Y7, Y7
+	VPADDD       Y14, Y7, Y7
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 104(DI), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale4x3AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale4x3AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS 256(R8), Y4
+	VMOVUPS 288(R8), Y5
+
+block:
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 128(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 132(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 136(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 140(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 144(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 148(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 152(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 156(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPBROADCASTD (DI)(R9*1), Y14
+	VPMADDWD     words1<>+0(SB), Y6, Y6
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     words1<>+0(SB), Y7, Y7
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 64(DI)(R9*1), Y14
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD 128(DI)(R9*1), Y14
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y14, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y14, Y11, Y11
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y8
+	VFMADD213PS  Y15, Y14, Y9
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y9, Y3
+	VBROADCASTSS 160(DI), Y14
+	VBROADCASTSS 164(DI), Y15
+	VFMADD213PS  Y15, Y14, Y10
+	VFMADD213PS  Y15, Y14, Y11
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VMOVUPS      Y4, 256(R8)
+	VMOVUPS      Y5, 288(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMin4x3AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMin4x3AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS 256(R8), Y4
+	VMOVUPS 288(R8), Y5
+
+block:
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 128(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 132(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 136(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 140(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 144(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 148(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 152(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 156(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPBROADCASTD magic<>+0(SB), Y14
+	VPMADDWD     words1<>+0(SB), Y6, Y6
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     words1<>+0(SB), Y7, Y7
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD magic<>+0(SB), Y14
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y14, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y14, Y9, Y9
+	VPBROADCASTD magic<>+0(SB), Y14
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y14, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y14, Y11, Y11
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y8
+	VFMADD213PS  Y15, Y14, Y9
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y9, Y3
+	VBROADCASTSS 160(DI), Y14
+	VBROADCASTSS 164(DI), Y15
+	VFMADD213PS  Y15, Y14, Y10
+	VFMADD213PS  Y15, Y14, Y11
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 104(DI), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 168(DI), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VMOVUPS      Y4, 256(R8)
+	VMOVUPS      Y5, 288(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale5x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale5x1AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y2
+	VPBROADCASTD (DI)(R9*1), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMin5x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMin5x1AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y2
+	VPBROADCASTD magic<>+0(SB), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmHalf6x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmHalf6x1AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y2
+	VPBROADCASTD (DI)(R9*1), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	VPBROADCASTD 4(DI)(R9*1), Y2
+	VPBROADCASTD 4(DI)(R9*1), Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDWD     words1<>+0(SB), Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y3, Y3
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale8x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale8x1AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y2
+	VPBROADCASTD magic<>+0(SB), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y4
+	VPMADDUBSW   Y4, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y2, Y2
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y5
+	VPMADDUBSW   Y5, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y3, Y3
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale5x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale5x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y4
+	VPBROADCASTD (DI)(R9*1), Y5
+	VPBROADCASTD 64(DI)(R9*1), Y6
+	VPBROADCASTD 64(DI)(R9*1), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMin5x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMin5x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y4
+	VPBROADCASTD magic<>+0(SB), Y5
+	VPBROADCASTD magic<>+0(SB), Y6
+	VPBROADCASTD magic<>+0(SB), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 104(DI), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmHalf6x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmHalf6x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y4
+	VPBROADCASTD (DI)(R9*1), Y5
+	VPBROADCASTD 64(DI)(R9*1), Y6
+	VPBROADCASTD 64(DI)(R9*1), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 64(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 68(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 72(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 76(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VPBROADCASTD 4(DI)(R9*1), Y4
+	VPBROADCASTD 4(DI)(R9*1), Y5
+	VPBROADCASTD 68(DI)(R9*1), Y6
+	VPBROADCASTD 68(DI)(R9*1), Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 80(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 84(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y8
+	VPMADDUBSW   Y14, Y13, Y9
+	VPBROADCASTD 88(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y10
+	VPMADDUBSW   Y14, Y13, Y11
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y8, Y8
+	VPMADDWD     words1<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y9, Y9
+	VPMADDWD     words1<>+0(SB), Y9, Y9
+	VPADDD       Y9, Y5, Y5
+	VPBROADCASTD 92(DI), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y10, Y10
+	VPMADDWD     words1<>+0(SB), Y10, Y10
+	VPADDD       Y10, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y11, Y11
+	VPMADDWD     words1<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y7, Y7
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScale8x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScale8x2AVX2(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y4
+	VPBROADCASTD magic<>+0(SB), Y5
+	VPBROADCASTD magic<>+0(SB), Y6
+	VPBROADCASTD magic<>+0(SB), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 64(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 68(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 72(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 76(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 80(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 84(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 88(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y8
+	VPMADDUBSW   Y8, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y4, Y4
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y9
+	VPMADDUBSW   Y9, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 92(DI), Y14
+	VPABSB       Y12, Y15
+	VPSIGNB      Y12, Y14, Y10
+	VPMADDUBSW   Y10, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y6, Y6
+	VPABSB       Y13, Y15
+	VPSIGNB      Y13, Y14, Y11
+	VPMADDUBSW   Y11, Y15, Y15
+	VPMADDWD     words1<>+0(SB), Y15, Y15
+	VPADDD       Y15, Y7, Y7
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func unpackF32AVX512(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·unpackF32AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+column:
+	VMOVUPS (SI), Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000080, DI
+	DECQ    CX
+	JNZ     column
+	VZEROUPPER
+	RET
+
+// func gemvF32x1AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·gemvF32x1AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	VXORPS Z0, Z0, Z0
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	VBROADCASTSS 4(DX), Z31
+	VMOVUPS      64(SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+
+done:
+	VMOVUPS Z0, (DI)
+	VZEROUPPER
+	RET
+
+// func gemvF32x4AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·gemvF32x4AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	LEAQ   (SI)(BX*1), R8
+	LEAQ   (R8)(BX*1), R9
+	LEAQ   (R9)(BX*1), R10
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	PREFETCHT0   2048(R8)
+	VMOVUPS      (R8), Z17
+	VFMADD231PS  Z17, Z31, Z1
+	PREFETCHT0   2048(R9)
+	VMOVUPS      (R9), Z18
+	VFMADD231PS  Z18, Z31, Z2
+	PREFETCHT0   2048(R10)
+	VMOVUPS      (R10), Z19
+	VFMADD231PS  Z19, Z31, Z3
+	VBROADCASTSS 4(DX), Z31
+	VMOVUPS      64(SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	VMOVUPS      64(R8), Z17
+	VFMADD231PS  Z17, Z31, Z1
+	VMOVUPS      64(R9), Z18
+	VFMADD231PS  Z18, Z31, Z2
+	VMOVUPS      64(R10), Z19
+	VFMADD231PS  Z19, Z31, Z3
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	PREFETCHT0   2048(R8)
+	VMOVUPS      (R8), Z17
+	VFMADD231PS  Z17, Z31, Z1
+	PREFETCHT0   2048(R9)
+	VMOVUPS      (R9), Z18
+	VFMADD231PS  Z18, Z31, Z2
+	PREFETCHT0   2048(R10)
+	VMOVUPS      (R10), Z19
+	VFMADD231PS  Z19, Z31, Z3
+
+done:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+// func unpackF32AVX2(dst *byte, src *byte, n int)
+// Requires: AVX
+TEXT ·unpackF32AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+column:
+	VMOVUPS (SI), Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x00000040, SI
+	ADDQ    $0x00000080, DI
+	DECQ    CX
+	JNZ     column
+	VZEROUPPER
+	RET
+
+// func gemvF32x1AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemvF32x1AVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VMOVUPS      32(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	VBROADCASTSS 4(DX), Y15
+	VMOVUPS      64(SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VMOVUPS      96(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VMOVUPS      32(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func gemvF32x4AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gemvF32x4AVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	LEAQ   (SI)(BX*1), R8
+	LEAQ   (R8)(BX*1), R9
+	LEAQ   (R9)(BX*1), R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VMOVUPS      32(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	PREFETCHT0   2048(R8)
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VMOVUPS      32(R8), Y13
+	VFMADD231PS  Y13, Y15, Y3
+	PREFETCHT0   2048(R9)
+	VMOVUPS      (R9), Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VMOVUPS      32(R9), Y13
+	VFMADD231PS  Y13, Y15, Y5
+	PREFETCHT0   2048(R10)
+	VMOVUPS      (R10), Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VMOVUPS      32(R10), Y13
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS 4(DX), Y15
+	VMOVUPS      64(SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VMOVUPS      96(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	VMOVUPS      64(R8), Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VMOVUPS      96(R8), Y13
+	VFMADD231PS  Y13, Y15, Y3
+	VMOVUPS      64(R9), Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VMOVUPS      96(R9), Y13
+	VFMADD231PS  Y13, Y15, Y5
+	VMOVUPS      64(R10), Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VMOVUPS      96(R10), Y13
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000080, R8
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VMOVUPS      (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VMOVUPS      32(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	PREFETCHT0   2048(R8)
+	VMOVUPS      (R8), Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VMOVUPS      32(R8), Y13
+	VFMADD231PS  Y13, Y15, Y3
+	PREFETCHT0   2048(R9)
+	VMOVUPS      (R9), Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VMOVUPS      32(R9), Y13
+	VFMADD231PS  Y13, Y15, Y5
+	PREFETCHT0   2048(R10)
+	VMOVUPS      (R10), Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VMOVUPS      32(R10), Y13
+	VFMADD231PS  Y13, Y15, Y7
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func unpackF16AVX512(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·unpackF16AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+column:
+	VCVTPH2PS (SI), Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x00000020, SI
+	ADDQ      $0x00000080, DI
+	DECQ      CX
+	JNZ       column
+	VZEROUPPER
+	RET
+
+// func gemvF16x1AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·gemvF16x1AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	VXORPS Z0, Z0, Z0
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	VBROADCASTSS 4(DX), Z31
+	VCVTPH2PS    32(SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+
+done:
+	VMOVUPS Z0, (DI)
+	VZEROUPPER
+	RET
+
+// func gemvF16x4AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·gemvF16x4AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	LEAQ   (SI)(BX*1), R8
+	LEAQ   (R8)(BX*1), R9
+	LEAQ   (R9)(BX*1), R10
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	PREFETCHT0   2048(R8)
+	VCVTPH2PS    (R8), Z17
+	VFMADD231PS  Z17, Z31, Z1
+	PREFETCHT0   2048(R9)
+	VCVTPH2PS    (R9), Z18
+	VFMADD231PS  Z18, Z31, Z2
+	PREFETCHT0   2048(R10)
+	VCVTPH2PS    (R10), Z19
+	VFMADD231PS  Z19, Z31, Z3
+	VBROADCASTSS 4(DX), Z31
+	VCVTPH2PS    32(SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	VCVTPH2PS    32(R8), Z17
+	VFMADD231PS  Z17, Z31, Z1
+	VCVTPH2PS    32(R9), Z18
+	VFMADD231PS  Z18, Z31, Z2
+	VCVTPH2PS    32(R10), Z19
+	VFMADD231PS  Z19, Z31, Z3
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Z16
+	VFMADD231PS  Z16, Z31, Z0
+	PREFETCHT0   2048(R8)
+	VCVTPH2PS    (R8), Z17
+	VFMADD231PS  Z17, Z31, Z1
+	PREFETCHT0   2048(R9)
+	VCVTPH2PS    (R9), Z18
+	VFMADD231PS  Z18, Z31, Z2
+	PREFETCHT0   2048(R10)
+	VCVTPH2PS    (R10), Z19
+	VFMADD231PS  Z19, Z31, Z3
+
+done:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+// func unpackF16AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, F16C
+TEXT ·unpackF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+column:
+	VCVTPH2PS (SI), Y0
+	VMOVUPS   Y0, (DI)
+	VCVTPH2PS 16(SI), Y1
+	VMOVUPS   Y1, 32(DI)
+	ADDQ      $0x00000020, SI
+	ADDQ      $0x00000080, DI
+	DECQ      CX
+	JNZ       column
+	VZEROUPPER
+	RET
+
+// func gemvF16x1AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·gemvF16x1AVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VCVTPH2PS    16(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	VBROADCASTSS 4(DX), Y15
+	VCVTPH2PS    32(SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VCVTPH2PS    48(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VCVTPH2PS    16(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func gemvF16x4AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·gemvF16x4AVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	LEAQ   (SI)(BX*1), R8
+	LEAQ   (R8)(BX*1), R9
+	LEAQ   (R9)(BX*1), R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VCVTPH2PS    16(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	PREFETCHT0   2048(R8)
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VCVTPH2PS    16(R8), Y13
+	VFMADD231PS  Y13, Y15, Y3
+	PREFETCHT0   2048(R9)
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VCVTPH2PS    16(R9), Y13
+	VFMADD231PS  Y13, Y15, Y5
+	PREFETCHT0   2048(R10)
+	VCVTPH2PS    (R10), Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VCVTPH2PS    16(R10), Y13
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS 4(DX), Y15
+	VCVTPH2PS    32(SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VCVTPH2PS    48(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	VCVTPH2PS    32(R8), Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VCVTPH2PS    48(R8), Y13
+	VFMADD231PS  Y13, Y15, Y3
+	VCVTPH2PS    32(R9), Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VCVTPH2PS    48(R9), Y13
+	VFMADD231PS  Y13, Y15, Y5
+	VCVTPH2PS    32(R10), Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VCVTPH2PS    48(R10), Y13
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VCVTPH2PS    (SI), Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VCVTPH2PS    16(SI), Y13
+	VFMADD231PS  Y13, Y15, Y1
+	PREFETCHT0   2048(R8)
+	VCVTPH2PS    (R8), Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VCVTPH2PS    16(R8), Y13
+	VFMADD231PS  Y13, Y15, Y3
+	PREFETCHT0   2048(R9)
+	VCVTPH2PS    (R9), Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VCVTPH2PS    16(R9), Y13
+	VFMADD231PS  Y13, Y15, Y5
+	PREFETCHT0   2048(R10)
+	VCVTPH2PS    (R10), Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VCVTPH2PS    16(R10), Y13
+	VFMADD231PS  Y13, Y15, Y7
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func unpackBF16AVX512(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·unpackBF16AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+column:
+	VPMOVZXWD (SI), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      $0x00000020, SI
+	ADDQ      $0x00000080, DI
+	DECQ      CX
+	JNZ       column
+	VZEROUPPER
+	RET
+
+// func gemvBF16x1AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·gemvBF16x1AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	VXORPS Z0, Z0, Z0
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z16, Z31, Z0
+	VBROADCASTSS 4(DX), Z31
+	VPMOVZXWD    32(SI), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z16, Z31, Z0
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z16, Z31, Z0
+
+done:
+	VMOVUPS Z0, (DI)
+	VZEROUPPER
+	RET
+
+// func gemvBF16x4AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·gemvBF16x4AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	LEAQ   (SI)(BX*1), R8
+	LEAQ   (R8)(BX*1), R9
+	LEAQ   (R9)(BX*1), R10
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z16, Z31, Z0
+	PREFETCHT0   2048(R8)
+	VPMOVZXWD    (R8), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VFMADD231PS  Z17, Z31, Z1
+	PREFETCHT0   2048(R9)
+	VPMOVZXWD    (R9), Z18
+	VPSLLD       $0x10, Z18, Z18
+	VFMADD231PS  Z18, Z31, Z2
+	PREFETCHT0   2048(R10)
+	VPMOVZXWD    (R10), Z19
+	VPSLLD       $0x10, Z19, Z19
+	VFMADD231PS  Z19, Z31, Z3
+	VBROADCASTSS 4(DX), Z31
+	VPMOVZXWD    32(SI), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z16, Z31, Z0
+	VPMOVZXWD    32(R8), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VFMADD231PS  Z17, Z31, Z1
+	VPMOVZXWD    32(R9), Z18
+	VPSLLD       $0x10, Z18, Z18
+	VFMADD231PS  Z18, Z31, Z2
+	VPMOVZXWD    32(R10), Z19
+	VPSLLD       $0x10, Z19, Z19
+	VFMADD231PS  Z19, Z31, Z3
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Z31
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z16, Z31, Z0
+	PREFETCHT0   2048(R8)
+	VPMOVZXWD    (R8), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VFMADD231PS  Z17, Z31, Z1
+	PREFETCHT0   2048(R9)
+	VPMOVZXWD    (R9), Z18
+	VPSLLD       $0x10, Z18, Z18
+	VFMADD231PS  Z18, Z31, Z2
+	PREFETCHT0   2048(R10)
+	VPMOVZXWD    (R10), Z19
+	VPSLLD       $0x10, Z19, Z19
+	VFMADD231PS  Z19, Z31, Z3
+
+done:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+// func unpackBF16AVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·unpackBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+column:
+	VPMOVZXWD (SI), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (DI)
+	VPMOVZXWD 16(SI), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   Y1, 32(DI)
+	ADDQ      $0x00000020, SI
+	ADDQ      $0x00000080, DI
+	DECQ      CX
+	JNZ       column
+	VZEROUPPER
+	RET
+
+// func gemvBF16x1AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·gemvBF16x1AVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y1
+	VBROADCASTSS 4(DX), Y15
+	VPMOVZXWD    32(SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VPMOVZXWD    48(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y1
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y1
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+// func gemvBF16x4AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·gemvBF16x4AVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   x+16(FP), DX
+	MOVQ   n+24(FP), CX
+	MOVQ   stride+32(FP), BX
+	LEAQ   (SI)(BX*1), R8
+	LEAQ   (R8)(BX*1), R9
+	LEAQ   (R9)(BX*1), R10
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+two:
+	CMPQ         CX, $0x00000002
+	JLT          one
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y1
+	PREFETCHT0   2048(R8)
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VPMOVZXWD    16(R8), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y3
+	PREFETCHT0   2048(R9)
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VPMOVZXWD    16(R9), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y5
+	PREFETCHT0   2048(R10)
+	VPMOVZXWD    (R10), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VPMOVZXWD    16(R10), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS 4(DX), Y15
+	VPMOVZXWD    32(SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VPMOVZXWD    48(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y1
+	VPMOVZXWD    32(R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VPMOVZXWD    48(R8), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y3
+	VPMOVZXWD    32(R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VPMOVZXWD    48(R9), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y5
+	VPMOVZXWD    32(R10), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VPMOVZXWD    48(R10), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000008, DX
+	SUBQ         $0x00000002, CX
+	JMP          two
+
+one:
+	TESTQ        CX, CX
+	JZ           done
+	VBROADCASTSS (DX), Y15
+	PREFETCHT0   2048(SI)
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y0
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y1
+	PREFETCHT0   2048(R8)
+	VPMOVZXWD    (R8), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y2
+	VPMOVZXWD    16(R8), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y3
+	PREFETCHT0   2048(R9)
+	VPMOVZXWD    (R9), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y4
+	VPMOVZXWD    16(R9), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y5
+	PREFETCHT0   2048(R10)
+	VPMOVZXWD    (R10), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y15, Y6
+	VPMOVZXWD    16(R10), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y15, Y7
+
+done:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func gemmFloat1AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, AVX512F
+TEXT ·gemmFloat1AVX512(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+
+column:
+	VMOVUPS      (SI), Z24
+	VMOVUPS      64(SI), Z25
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VZEROUPPER
+	RET
+
+// func gemmFloat2AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, AVX512F
+TEXT ·gemmFloat2AVX512(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+column:
+	VMOVUPS      (SI), Z24
+	VMOVUPS      64(SI), Z25
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VBROADCASTSS 4(DI), Z29
+	VFMADD231PS  Z24, Z29, Z2
+	VFMADD231PS  Z25, Z29, Z3
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VZEROUPPER
+	RET
+
+// func gemmFloat4AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, AVX512F
+TEXT ·gemmFloat4AVX512(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+
+column:
+	VMOVUPS      (SI), Z24
+	VMOVUPS      64(SI), Z25
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VBROADCASTSS 4(DI), Z29
+	VFMADD231PS  Z24, Z29, Z2
+	VFMADD231PS  Z25, Z29, Z3
+	VBROADCASTSS 8(DI), Z30
+	VFMADD231PS  Z24, Z30, Z4
+	VFMADD231PS  Z25, Z30, Z5
+	VBROADCASTSS 12(DI), Z31
+	VFMADD231PS  Z24, Z31, Z6
+	VFMADD231PS  Z25, Z31, Z7
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, 256(R8)
+	VMOVUPS      Z5, 320(R8)
+	VMOVUPS      Z6, 384(R8)
+	VMOVUPS      Z7, 448(R8)
+	VZEROUPPER
+	RET
+
+// func gemmFloat12AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, AVX512F
+TEXT ·gemmFloat12AVX512(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+	VMOVUPS 512(R8), Z8
+	VMOVUPS 576(R8), Z9
+	VMOVUPS 640(R8), Z10
+	VMOVUPS 704(R8), Z11
+	VMOVUPS 768(R8), Z12
+	VMOVUPS 832(R8), Z13
+	VMOVUPS 896(R8), Z14
+	VMOVUPS 960(R8), Z15
+	VMOVUPS 1024(R8), Z16
+	VMOVUPS 1088(R8), Z17
+	VMOVUPS 1152(R8), Z18
+	VMOVUPS 1216(R8), Z19
+	VMOVUPS 1280(R8), Z20
+	VMOVUPS 1344(R8), Z21
+	VMOVUPS 1408(R8), Z22
+	VMOVUPS 1472(R8), Z23
+
+column:
+	VMOVUPS      (SI), Z24
+	VMOVUPS      64(SI), Z25
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VBROADCASTSS 4(DI), Z29
+	VFMADD231PS  Z24, Z29, Z2
+	VFMADD231PS  Z25, Z29, Z3
+	VBROADCASTSS 8(DI), Z30
+	VFMADD231PS  Z24, Z30, Z4
+	VFMADD231PS  Z25, Z30, Z5
+	VBROADCASTSS 12(DI), Z31
+	VFMADD231PS  Z24, Z31, Z6
+	VFMADD231PS  Z25, Z31, Z7
+	VBROADCASTSS 16(DI), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VBROADCASTSS 20(DI), Z29
+	VFMADD231PS  Z24, Z29, Z10
+	VFMADD231PS  Z25, Z29, Z11
+	VBROADCASTSS 24(DI), Z30
+	VFMADD231PS  Z24, Z30, Z12
+	VFMADD231PS  Z25, Z30, Z13
+	VBROADCASTSS 28(DI), Z31
+	VFMADD231PS  Z24, Z31, Z14
+	VFMADD231PS  Z25, Z31, Z15
+	VBROADCASTSS 32(DI), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VBROADCASTSS 36(DI), Z29
+	VFMADD231PS  Z24, Z29, Z18
+	VFMADD231PS  Z25, Z29, Z19
+	VBROADCASTSS 40(DI), Z30
+	VFMADD231PS  Z24, Z30, Z20
+	VFMADD231PS  Z25, Z30, Z21
+	VBROADCASTSS 44(DI), Z31
+	VFMADD231PS  Z24, Z31, Z22
+	VFMADD231PS  Z25, Z31, Z23
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, 256(R8)
+	VMOVUPS      Z5, 320(R8)
+	VMOVUPS      Z6, 384(R8)
+	VMOVUPS      Z7, 448(R8)
+	VMOVUPS      Z8, 512(R8)
+	VMOVUPS      Z9, 576(R8)
+	VMOVUPS      Z10, 640(R8)
+	VMOVUPS      Z11, 704(R8)
+	VMOVUPS      Z12, 768(R8)
+	VMOVUPS      Z13, 832(R8)
+	VMOVUPS      Z14, 896(R8)
+	VMOVUPS      Z15, 960(R8)
+	VMOVUPS      Z16, 1024(R8)
+	VMOVUPS      Z17, 1088(R8)
+	VMOVUPS      Z18, 1152(R8)
+	VMOVUPS      Z19, 1216(R8)
+	VMOVUPS      Z20, 1280(R8)
+	VMOVUPS      Z21, 1344(R8)
+	VMOVUPS      Z22, 1408(R8)
+	VMOVUPS      Z23, 1472(R8)
+	VZEROUPPER
+	RET
+
+// func gemmFloat1AVX2(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, FMA3
+TEXT ·gemmFloat1AVX2(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+column:
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmFloat2AVX2(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, FMA3
+TEXT ·gemmFloat2AVX2(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+column:
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(DI), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmFloat6AVX2(tile *byte, x *float32, stride int, n int, c *float32)
+// Requires: AVX, FMA3
+TEXT ·gemmFloat6AVX2(SB), NOSPLIT, $0-40
+	MOVQ    tile+0(FP), SI
+	MOVQ    x+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS 256(R8), Y4
+	VMOVUPS 288(R8), Y5
+	VMOVUPS 384(R8), Y6
+	VMOVUPS 416(R8), Y7
+	VMOVUPS 512(R8), Y8
+	VMOVUPS 544(R8), Y9
+	VMOVUPS 640(R8), Y10
+	VMOVUPS 672(R8), Y11
+
+column:
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(DI), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS 8(DI), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(DI), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS 16(DI), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(DI), Y15
+	VFMADD231PS  Y12, Y15, Y10
+	VFMADD231PS  Y13, Y15, Y11
+	ADDQ         $0x00000080, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          column
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VMOVUPS      Y4, 256(R8)
+	VMOVUPS      Y5, 288(R8)
+	VMOVUPS      Y6, 384(R8)
+	VMOVUPS      Y7, 416(R8)
+	VMOVUPS      Y8, 512(R8)
+	VMOVUPS      Y9, 544(R8)
+	VMOVUPS      Y10, 640(R8)
+	VMOVUPS      Y11, 672(R8)
 	VZEROUPPER
 	RET

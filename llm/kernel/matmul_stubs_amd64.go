@@ -31,6 +31,16 @@ func unpackQ4_0AVX512(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ4_0AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// unpackQ4_0AVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ4_0AVX2(dst *byte, src *byte, n int)
+
+// gemvQ4_0AVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ4_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackIQ4_NLAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -40,6 +50,16 @@ func unpackIQ4_NLAVX512(dst *byte, src *byte, n int)
 //
 //go:noescape
 func gemvIQ4_NLAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// unpackIQ4_NLAVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackIQ4_NLAVX2(dst *byte, src *byte, n int)
+
+// gemvIQ4_NLAVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvIQ4_NLAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // unpackQ4_1AVX512 expands n blocks of a panel into every other block of a tile.
 //
@@ -51,6 +71,16 @@ func unpackQ4_1AVX512(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ4_1AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// unpackQ4_1AVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ4_1AVX2(dst *byte, src *byte, n int)
+
+// gemvQ4_1AVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ4_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ5_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -60,6 +90,16 @@ func unpackQ5_0AVX512(dst *byte, src *byte, n int)
 //
 //go:noescape
 func gemvQ5_0AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// unpackQ5_0AVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ5_0AVX2(dst *byte, src *byte, n int)
+
+// gemvQ5_0AVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ5_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // unpackQ5_1AVX512 expands n blocks of a panel into every other block of a tile.
 //
@@ -71,6 +111,16 @@ func unpackQ5_1AVX512(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ5_1AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// unpackQ5_1AVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ5_1AVX2(dst *byte, src *byte, n int)
+
+// gemvQ5_1AVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ5_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ8_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -80,6 +130,16 @@ func unpackQ8_0AVX512(dst *byte, src *byte, n int)
 //
 //go:noescape
 func gemvQ8_0AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// unpackQ8_0AVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ8_0AVX2(dst *byte, src *byte, n int)
+
+// gemvQ8_0AVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ8_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // unpackQ4_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
@@ -91,6 +151,16 @@ func unpackQ4_KAVX512(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ4_KAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// unpackQ4_KAVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ4_KAVX2(dst *byte, src *byte, n int)
+
+// gemvQ4_KAVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ4_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ5_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -101,6 +171,16 @@ func unpackQ5_KAVX512(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ5_KAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// unpackQ5_KAVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ5_KAVX2(dst *byte, src *byte, n int)
+
+// gemvQ5_KAVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ5_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ6_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -110,6 +190,16 @@ func unpackQ6_KAVX512(dst *byte, src *byte, n int)
 //
 //go:noescape
 func gemvQ6_KAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// unpackQ6_KAVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ6_KAVX2(dst *byte, src *byte, n int)
+
+// gemvQ6_KAVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ6_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // gemmScale1AVX512 adds the products of n tile blocks with 1 activation rows to c, [1][32].
 // start is the offset in the record of the start values for the zero point of the weights.
@@ -182,3 +272,219 @@ func gemmMin6AVX512(tile *byte, rec *byte, stride int, n int, c *float32, start 
 //
 //go:noescape
 func gemmHalf6AVX512(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale4x1AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 1 activation rows to
+// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale4x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMin4x1AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 1 activation rows to
+// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMin4x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale4x2AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 2 activation rows to
+// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMin4x2AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 2 activation rows to
+// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMin4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale4x3AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 3 activation rows to
+// c, [3][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale4x3AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMin4x3AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 3 activation rows to
+// c, [3][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMin4x3AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale5x1AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 1 activation rows to
+// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale5x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMin5x1AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 1 activation rows to
+// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMin5x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmHalf6x1AVX2 adds the products of n tile blocks of one panel, of levels of 6 bits, with 1 activation rows to
+// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmHalf6x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale8x1AVX2 adds the products of n tile blocks of one panel, of levels of 8 bits, with 1 activation rows to
+// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale8x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale5x2AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 2 activation rows to
+// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale5x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMin5x2AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 2 activation rows to
+// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMin5x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmHalf6x2AVX2 adds the products of n tile blocks of one panel, of levels of 6 bits, with 2 activation rows to
+// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmHalf6x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale8x2AVX2 adds the products of n tile blocks of one panel, of levels of 8 bits, with 2 activation rows to
+// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScale8x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// unpackF32AVX512 converts n columns of a panel into every other column of a tile.
+//
+//go:noescape
+func unpackF32AVX512(dst *byte, src *byte, n int)
+
+// gemvF32x1AVX512 multiplies 1 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF32x1AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemvF32x4AVX512 multiplies 4 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF32x4AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+
+// unpackF32AVX2 converts n columns of a panel into every other column of a tile.
+//
+//go:noescape
+func unpackF32AVX2(dst *byte, src *byte, n int)
+
+// gemvF32x1AVX2 multiplies 1 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF32x1AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemvF32x4AVX2 multiplies 4 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF32x4AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+
+// unpackF16AVX512 converts n columns of a panel into every other column of a tile.
+//
+//go:noescape
+func unpackF16AVX512(dst *byte, src *byte, n int)
+
+// gemvF16x1AVX512 multiplies 1 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF16x1AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemvF16x4AVX512 multiplies 4 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF16x4AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+
+// unpackF16AVX2 converts n columns of a panel into every other column of a tile.
+//
+//go:noescape
+func unpackF16AVX2(dst *byte, src *byte, n int)
+
+// gemvF16x1AVX2 multiplies 1 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF16x1AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemvF16x4AVX2 multiplies 4 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvF16x4AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+
+// unpackBF16AVX512 converts n columns of a panel into every other column of a tile.
+//
+//go:noescape
+func unpackBF16AVX512(dst *byte, src *byte, n int)
+
+// gemvBF16x1AVX512 multiplies 1 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvBF16x1AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemvBF16x4AVX512 multiplies 4 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvBF16x4AVX512(dst *float32, src *byte, x *float32, n int, stride int)
+
+// unpackBF16AVX2 converts n columns of a panel into every other column of a tile.
+//
+//go:noescape
+func unpackBF16AVX2(dst *byte, src *byte, n int)
+
+// gemvBF16x1AVX2 multiplies 1 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvBF16x1AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemvBF16x4AVX2 multiplies 4 panels, which lie stride bytes apart, with n activations.
+//
+//go:noescape
+func gemvBF16x4AVX2(dst *float32, src *byte, x *float32, n int, stride int)
+
+// gemmFloat1AVX512 adds the products of n tile columns with 1 activation rows to c, [1][32]. The activations of
+// consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat1AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+
+// gemmFloat2AVX512 adds the products of n tile columns with 2 activation rows to c, [2][32]. The activations of
+// consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat2AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+
+// gemmFloat4AVX512 adds the products of n tile columns with 4 activation rows to c, [4][32]. The activations of
+// consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat4AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+
+// gemmFloat12AVX512 adds the products of n tile columns with 12 activation rows to c, [12][32]. The activations of
+// consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat12AVX512(tile *byte, x *float32, stride int, n int, c *float32)
+
+// gemmFloat1AVX2 adds the products of n columns of one panel of the tile with 1 activation rows to c, [1][32]. The
+// activations of consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat1AVX2(tile *byte, x *float32, stride int, n int, c *float32)
+
+// gemmFloat2AVX2 adds the products of n columns of one panel of the tile with 2 activation rows to c, [2][32]. The
+// activations of consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat2AVX2(tile *byte, x *float32, stride int, n int, c *float32)
+
+// gemmFloat6AVX2 adds the products of n columns of one panel of the tile with 6 activation rows to c, [6][32]. The
+// activations of consecutive columns are stride bytes apart.
+//
+//go:noescape
+func gemmFloat6AVX2(tile *byte, x *float32, stride int, n int, c *float32)

@@ -13,8 +13,15 @@ import (
 
 // Constants in memory.
 var (
-	magic    Mem // the bit pattern of 1.5*2^23
-	iq4Table Mem // levels of IQ4_NL with an offset of 128
+	magic     Mem // the bit pattern of 1.5*2^23
+	iq4Table  Mem // levels of IQ4_NL with an offset of 128
+	iq4Signed Mem // levels of IQ4_NL, twice
+	signBits  Mem // eight sign bits
+	words1    Mem // 16 words of 1
+	bytes0f   Mem // 32 bytes of 0x0f, and so on
+	bytes10   Mem
+	bytes30   Mem
+	bytes80   Mem
 )
 
 func main() {
@@ -25,11 +32,36 @@ func main() {
 	for _, f := range formats {
 		unpack512(f)
 		gemv512(f)
+		unpack256(f)
+		gemv256(f)
 	}
 	for _, m := range []int{1, 2, 4, 6} {
 		gemm512(kindScale, "Scale", m)
 		gemm512(kindMin, "Min", m)
 		gemm512(kindHalf, "Half", m)
+	}
+	for _, m := range []int{1, 2, 3} {
+		gemm256(kindScale, 4, m)
+		gemm256(kindMin, 4, m)
+	}
+	for _, m := range []int{1, 2} {
+		gemm256(kindScale, 5, m)
+		gemm256(kindMin, 5, m)
+		gemm256(kindHalf, 6, m)
+		gemm256(kindScale, 8, m)
+	}
+	for _, f := range floatFormats {
+		for _, isa := range []string{"AVX512", "AVX2"} {
+			unpackFloat(f, isa)
+			gemvFloat(f, isa, 1)
+			gemvFloat(f, isa, 4)
+		}
+	}
+	for _, m := range []int{1, 2, 4, 12} {
+		gemmFloat512(m)
+	}
+	for _, m := range []int{1, 2, 6} {
+		gemmFloat256(m)
 	}
 	Generate()
 }
@@ -37,10 +69,29 @@ func main() {
 func constants() {
 	magic = GLOBL("magic", RODATA|NOPTR)
 	DATA(0, U32(0x4b400000))
+	levels := []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	iq4Table = GLOBL("iq4Table", RODATA|NOPTR)
-	for i, v := range []int{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113} {
+	for i, v := range levels {
 		DATA(i, U8(v+128))
 	}
+	iq4Signed = GLOBL("iq4Signed", RODATA|NOPTR)
+	for i := range 32 {
+		DATA(i, U8(byte(levels[i%16])))
+	}
+	repeated := func(name string, v uint64) Mem {
+		m := GLOBL(name, RODATA|NOPTR)
+		for i := range 4 {
+			DATA(8*i, U64(v))
+		}
+		return m
+	}
+	const bytes = 0x0101010101010101
+	signBits = repeated("signBits", 0x8000000080000000)
+	words1 = repeated("words1", 0x0001000100010001)
+	bytes0f = repeated("bytes0f", 0x0f*bytes)
+	bytes10 = repeated("bytes10", 0x10*bytes)
+	bytes30 = repeated("bytes30", 0x30*bytes)
+	bytes80 = repeated("bytes80", 0x80*bytes)
 }
 
 // cpu generates the instructions that read what the processor can do, and the one that calms a spinning thread.
