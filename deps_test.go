@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"eval":              {"answer", "embed", "ingest", "retrieve", "store"},
 	"web":               {},
 	"server":            {"answer", "embed", "ingest", "llm", "llm/chat", "llm/sample", "retrieve", "store", "web"},
-	"bench":             {"llm", "llm/kernel", "llm/model", "llm/sample"},
+	"bench":             {"llm/gguf", "llm/kernel", "llm/model"},
 }
 
 // owned names the third-party modules that may be imported by certain packages only.
