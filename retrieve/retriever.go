@@ -96,7 +96,7 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 		keep = max(k, r.config.Rerank)
 	}
 	started := time.Now()
-	result.Ranked, err = r.fetch(ctx, f, fused[:min(keep, len(fused))], dense, lexical, f)
+	result.Ranked, err = r.fetch(ctx, fused[:min(keep, len(fused))], dense, lexical, f)
 	if err != nil {
 		return Result{}, err
 	}

@@ -56,7 +56,7 @@ func (c *Cluster) launch(ctx context.Context, socketDir string, progress Progres
 			return err
 		}
 	}
-	if err := c.id.own(c.pgdata()); err != nil {
+	if err := c.id.own(c.dir); err != nil {
 		return err
 	}
 	log, err := openLog(c.logPath())

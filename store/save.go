@@ -1,0 +1,174 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"ragd/embed"
+	"ragd/ingest"
+	"ragd/retrieve/analysis"
+)
+
+// layout is what document_texts.layout holds.
+type layout struct {
+	Pages  []ingest.Page  `json:"pages"`
+	Blocks []ingest.Block `json:"blocks"`
+}
+
+// SaveDocument implements [ingest.Store].
+func (s *Store) SaveDocument(ctx context.Context, job *ingest.Job, d *ingest.Document) error {
+	if clean(d.Text) != d.Text {
+		// Cleaning here would move every offset after the fault.
+		return wrap("save "+job.Path, errors.New("the text holds NUL or is not UTF-8; this is a fault of the format's reader"))
+	}
+	encoded, err := json.Marshal(layout{Pages: d.Pages, Blocks: d.Blocks})
+	if err != nil {
+		return wrap("save "+job.Path, err)
+	}
+	return s.advance(ctx, job, ingest.Parsed, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO document_texts (tenant, version, text, layout) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (tenant, version) DO UPDATE SET text = EXCLUDED.text, layout = EXCLUDED.layout`, job.Tenant, job.Version, []byte(d.Text), encoded)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE document_versions SET kind = $3, title = $4, lang = $5, warnings = $6 WHERE tenant = $1 AND id = $2`,
+			job.Tenant, job.Version, clean(d.Kind), clean(d.Title), clean(d.Language), cleanAll(d.Warnings))
+		return err
+	})
+}
+
+// advance runs fn under the job's lease and sets the version's state.
+func (s *Store) advance(ctx context.Context, job *ingest.Job, state ingest.State, fn func(pgx.Tx) error) error {
+	err := s.owned(ctx, job, "save", func(tx pgx.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE document_versions SET state = $3, attempt = CASE WHEN state = $3 THEN attempt ELSE 0 END,
+			error_class = '', error_message = '' WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version, string(state))
+		return err
+	})
+	if err == nil {
+		job.State = state
+	}
+	return err
+}
+
+// Document implements [ingest.Store].
+func (s *Store) Document(ctx context.Context, job *ingest.Job) (*ingest.Document, error) {
+	var d ingest.Document
+	err := s.owned(ctx, job, "read the document", func(tx pgx.Tx) error {
+		var text []byte
+		var l layout
+		err := tx.QueryRow(ctx, `SELECT v.kind, v.title, v.lang, v.warnings, t.text, t.layout FROM document_versions v JOIN document_texts t ON t.tenant = v.tenant AND t.version = v.id
+			WHERE v.tenant = $1 AND v.id = $2`, job.Tenant, job.Version).Scan(&d.Kind, &d.Title, &d.Language, &d.Warnings, &text, &l)
+		d.Text, d.Pages, d.Blocks = string(text), l.Pages, l.Blocks
+		return err
+	})
+	return &d, err
+}
+
+// bag is a passage as the lexical index sees it.
+type bag struct {
+	terms  []string
+	counts []int16
+	length int
+}
+
+// termsOf counts the terms of a text.
+func termsOf(text, lang string) bag {
+	all := analysis.Terms(clean(text), lang)
+	b := bag{terms: []string{}, counts: []int16{}, length: len(all)}
+	at := make(map[string]int, len(all))
+	for _, term := range all {
+		i, ok := at[term]
+		if !ok {
+			i = len(b.terms)
+			at[term] = i
+			b.terms, b.counts = append(b.terms, term), append(b.counts, 0)
+		}
+		if b.counts[i] < math.MaxInt16 {
+			b.counts[i]++
+		}
+	}
+	return b
+}
+
+// SavePassages implements [ingest.Store].
+func (s *Store) SavePassages(ctx context.Context, job *ingest.Job, ps []ingest.Passage) error {
+	rows := make([][]any, len(ps))
+	for i, p := range ps {
+		b := termsOf(p.Indexed(), p.Language)
+		rows[i] = []any{job.Tenant, job.Version, i, p.Start, p.End, p.Page, p.Tokens, clean(p.Language), clean(p.Heading), clean(p.Context), clean(p.Text), b.terms, b.counts, b.length}
+	}
+	return s.advance(ctx, job, ingest.Split, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM passages WHERE tenant = $1 AND version = $2`, job.Tenant, job.Version); err != nil {
+			return err
+		}
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"passages"}, []string{"tenant", "version", "seq", "start_byte", "end_byte", "page", "tokens", "lang", "heading", "context", "text", "terms", "counts", "length"}, pgx.CopyFromRows(rows))
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE document_versions SET passages = $3 WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version, len(ps))
+		return err
+	})
+}
+
+// Pending implements [ingest.Store].
+func (s *Store) Pending(ctx context.Context, job *ingest.Job) (pending []ingest.Pending, err error) {
+	err = s.owned(ctx, job, "list passages of", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT p.seq, p.context, p.text FROM passages p WHERE p.tenant = $1 AND p.version = $2
+			AND NOT EXISTS (SELECT FROM staged_vectors v WHERE v.tenant = p.tenant AND v.version = p.version AND v.seq = p.seq) ORDER BY p.seq`, job.Tenant, job.Version)
+		if err != nil {
+			return err
+		}
+		pending, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (ingest.Pending, error) {
+			var seq int
+			var p ingest.Passage
+			err := row.Scan(&seq, &p.Context, &p.Text)
+			return ingest.Pending{Seq: seq, Text: p.Indexed()}, err
+		})
+		return err
+	})
+	return pending, err
+}
+
+// SaveVectors implements [ingest.Store].
+func (s *Store) SaveVectors(ctx context.Context, job *ingest.Job, seqs []int, vs []embed.Vector) error {
+	if len(seqs) != len(vs) {
+		return wrap("save vectors of "+job.Path, fmt.Errorf("%d vectors for %d passages", len(vs), len(seqs)))
+	}
+	halves := make([]pgvector.HalfVector, len(vs))
+	for i, v := range vs {
+		if len(v) != job.Index.Dim {
+			return wrap("save vectors of "+job.Path, fmt.Errorf("a vector has %d dimensions, %s has %d: %w", len(v), job.Index.Model, job.Index.Dim, ErrIndexMismatch))
+		}
+		halves[i] = pgvector.NewHalfVector(v)
+	}
+	state := job.State
+	err := s.owned(ctx, job, "save vectors of", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO staged_vectors (tenant, version, seq, embedding) SELECT $1, $2, * FROM unnest($3::integer[], $4::halfvec[])
+			ON CONFLICT (tenant, version, seq) DO UPDATE SET embedding = EXCLUDED.embedding`, job.Tenant, job.Version, seqs, halves)
+		if err != nil {
+			return err
+		}
+		var complete bool
+		err = tx.QueryRow(ctx, `SELECT passages = (SELECT count(*) FROM staged_vectors s WHERE s.tenant = $1 AND s.version = $2)
+			FROM document_versions WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version).Scan(&complete)
+		if err != nil || !complete {
+			return err
+		}
+		state = ingest.Embedded
+		_, err = tx.Exec(ctx, `UPDATE document_versions SET state = 'embedded', attempt = 0 WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version)
+		return err
+	})
+	if err == nil {
+		job.State = state
+	}
+	return err
+}

@@ -1,0 +1,363 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"ragd/embed"
+	"ragd/retrieve"
+	"ragd/retrieve/analysis"
+)
+
+// reader answers searches within the transactions that read makes.
+type reader struct {
+	read       func(context.Context, func(pgx.Tx) error) error
+	exactLimit int64 // vectors up to which a scan of all is the better plan
+}
+
+// exactLimit: 20,000 vectors of 384 dimensions take 9 ms of CPU, and the result is complete whatever the filter.
+const exactLimit = 20_000
+
+// Snapshot calls fn with an index on which every call sees the same state of the database. Its calls take turns; it is not to be used after fn.
+func (s *Store) Snapshot(ctx context.Context, fn func(retrieve.Index) error) error {
+	return s.read(ctx, func(tx pgx.Tx) error {
+		var turn sync.Mutex
+		return fn(reader{exactLimit: s.exactLimit, read: func(ctx context.Context, fn func(pgx.Tx) error) error {
+			turn.Lock()
+			defer turn.Unlock()
+			return fn(tx)
+		}})
+	})
+}
+
+// scope is what a filter's tenant and corpora stand for.
+type scope struct {
+	tenant    string
+	corpora   []int64
+	space     int
+	dim       int
+	model     string
+	passages  int64
+	average   float64  // length of a passage in terms
+	languages []string // in which to read a question
+}
+
+// maxLanguages bounds in how many languages a question is read. Detection is unsure about short passages, so that every larger corpus seems to hold
+// a few in odd languages; reading the question in those would only add noise.
+const maxLanguages, minLanguageShare = 4, 0.02
+
+// scopeOf resolves the corpora of f and checks that they can be searched together.
+func scopeOf(ctx context.Context, tx pgx.Tx, f retrieve.Filter) (scope, error) {
+	sc := scope{tenant: tenantOf(f.Tenant)}
+	rows, err := tx.Query(ctx, `SELECT c.id, c.name, c.space, e.model, e.dim, c.analyzer, coalesce(l.lang, ''), coalesce(l.passages, 0), coalesce(l.terms, 0)
+		FROM corpora c JOIN embedding_spaces e ON e.id = c.space LEFT JOIN corpus_languages l ON l.tenant = c.tenant AND l.corpus = c.id
+		WHERE c.tenant = $1 AND ($2::text[] IS NULL OR c.name = ANY($2)) ORDER BY c.id, l.passages DESC, l.lang`, sc.tenant, orNull(f.Corpora))
+	if err != nil {
+		return sc, err
+	}
+	var (
+		id, passages, terms, total int64
+		space, dim, analyzer       int
+		name, model, lang          string
+		names                      []string
+		byLanguage                 = map[string]int64{}
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &name, &space, &model, &dim, &analyzer, &lang, &passages, &terms}, func() error {
+		if analyzer != analysis.Version {
+			return fmt.Errorf("corpus %q was indexed by analyzer %d, this ragd has %d: rebuild its lexical index: %w", name, analyzer, analysis.Version, ErrIndexMismatch)
+		}
+		if len(names) > 0 && space != sc.space {
+			return fmt.Errorf("corpus %q is embedded by %s (%d), corpus %q by %s (%d); they cannot be searched together: %w", names[0], sc.model, sc.dim, name, model, dim, ErrIndexMismatch)
+		}
+		if len(sc.corpora) == 0 || sc.corpora[len(sc.corpora)-1] != id {
+			sc.corpora, names = append(sc.corpora, id), append(names, name)
+			sc.space, sc.model, sc.dim = space, model, dim
+		}
+		sc.passages += passages
+		total += terms
+		byLanguage[lang] += passages
+		return nil
+	})
+	if err != nil {
+		return sc, err
+	}
+	for _, want := range f.Corpora {
+		if !slices.Contains(names, clean(want)) {
+			return sc, fmt.Errorf("corpus %q: %w", want, ErrNotFound)
+		}
+	}
+	if sc.passages > 0 {
+		sc.average = max(1, float64(total)/float64(sc.passages))
+	}
+	sc.languages = questionLanguages(byLanguage, sc.passages)
+	return sc, nil
+}
+
+// questionLanguages returns the languages of byLanguage that have a share worth reading the question in, the most common first.
+func questionLanguages(byLanguage map[string]int64, total int64) []string {
+	var languages []string
+	for lang, n := range byLanguage {
+		if float64(n) >= minLanguageShare*float64(total) {
+			languages = append(languages, lang)
+		}
+	}
+	slices.SortFunc(languages, func(a, b string) int {
+		if n := byLanguage[b] - byLanguage[a]; n != 0 {
+			return int(max(-1, min(1, n)))
+		}
+		return strings.Compare(a, b)
+	})
+	return languages[:min(maxLanguages, len(languages))]
+}
+
+// filtered is a condition on passage_vectors v; its parameters are those of filterArgs.
+const filtered = ` v.tenant = $1 AND v.corpus = ANY ($2)
+	AND ($3::bigint[] IS NULL OR v.document = ANY ($3))
+	AND ($4::text[] IS NULL OR v.lang = ANY ($4))
+	AND (NOT $5 OR EXISTS (SELECT FROM documents d WHERE d.tenant = v.tenant AND d.id = v.document
+		AND starts_with(d.path, $6) AND ($7::text[] IS NULL OR d.tags && $7)
+		AND ($8::timestamptz IS NULL OR d.modified_at >= $8) AND ($9::timestamptz IS NULL OR d.modified_at < $9)))`
+
+func filterArgs(sc scope, f retrieve.Filter) []any {
+	ofDocument := f.PathPrefix != "" || len(f.Tags) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
+	return []any{sc.tenant, sc.corpora, orNull(f.Documents), orNull(f.Languages), ofDocument, clean(f.PathPrefix), orNull(f.Tags), orNullTime(f.Since), orNullTime(f.Until)}
+}
+
+// narrows reports whether f admits less than all passages of its corpora.
+func narrows(f retrieve.Filter) bool {
+	return len(f.Documents) > 0 || len(f.Languages) > 0 || f.PathPrefix != "" || len(f.Tags) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
+}
+
+func orNull[T any](list []T) any {
+	if len(list) == 0 {
+		return nil
+	}
+	if ss, ok := any(list).([]string); ok {
+		return cleanAll(ss)
+	}
+	return list
+}
+
+func orNullTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// Dense implements [retrieve.Index].
+func (r reader) Dense(ctx context.Context, q embed.Vector, k int, f retrieve.Filter) (hits []retrieve.Hit, err error) {
+	err = r.read(ctx, func(tx pgx.Tx) error {
+		sc, err := scopeOf(ctx, tx, f)
+		if err != nil || sc.passages == 0 || k <= 0 {
+			return err
+		}
+		if len(q) != sc.dim {
+			return fmt.Errorf("the question's vector has %d dimensions, the corpora were embedded by %s with %d: %w", len(q), sc.model, sc.dim, ErrIndexMismatch)
+		}
+		args := append(filterArgs(sc, f), pgvector.NewHalfVector(q), k)
+		if sc.passages > r.exactLimit {
+			if hits, err = nearestByGraph(ctx, tx, sc, k, args); err != nil || len(hits) == k {
+				return err
+			}
+		}
+		// The vectors' column has no dimension, so no index on an expression with one can be used for this order.
+		hits, err = denseHits(ctx, tx, `SELECT v.passage, 1 - (v.embedding <=> $10) FROM passage_vectors v WHERE`+filtered+`
+			ORDER BY v.embedding <=> $10, v.passage LIMIT $11`, args)
+		return err
+	})
+	return hits, wrap("dense search", err)
+}
+
+// nearestByGraph asks the HNSW index of the space; no hits when there is none yet. The filter is applied to what the index yields, which goes on
+// until there are k or it has looked at hnsw.max_scan_tuples.
+func nearestByGraph(ctx context.Context, tx pgx.Tx, sc scope, k int, args []any) ([]retrieve.Hit, error) {
+	var ready bool
+	err := tx.QueryRow(ctx, `SELECT coalesce(bool_and(indisvalid), false), set_config('hnsw.ef_search', $2, true)
+		FROM pg_index WHERE indexrelid = to_regclass($1)`, graphName(sc.space), fmt.Sprint(min(1000, max(100, 2*k)))).Scan(&ready, nil)
+	if err != nil || !ready {
+		return nil, err
+	}
+	// The planner recognises an index on an expression under a condition only by constants; space and dim are our own numbers.
+	sql := fmt.Sprintf(`SELECT v.passage, 1 - (v.embedding::halfvec(%[1]d) <=> $10) FROM passage_vectors v WHERE v.space = %[2]d AND`+filtered+`
+		ORDER BY v.embedding::halfvec(%[1]d) <=> $10 LIMIT $11`, sc.dim, sc.space)
+	return denseHits(ctx, tx, sql, args)
+}
+
+// graphName is the HNSW index of a space.
+func graphName(space int) string { return fmt.Sprintf("passage_vectors_hnsw_%d", space) }
+
+func denseHits(ctx context.Context, tx pgx.Tx, sql string, args []any) ([]retrieve.Hit, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	hits, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h retrieve.Hit, err error) {
+		err = row.Scan(&h.ID, &h.Score)
+		if math.IsNaN(h.Score) { // a vector of zeros is near to nothing
+			h.Score = 0
+		}
+		return h, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The graph yields nearly in order.
+	slices.SortStableFunc(hits, byScore)
+	for i := range hits {
+		hits[i].Rank = i + 1
+	}
+	return hits, nil
+}
+
+// Lexical implements [retrieve.Index].
+func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter) (hits []retrieve.Hit, err error) {
+	err = r.read(ctx, func(tx pgx.Tx) error {
+		sc, err := scopeOf(ctx, tx, f)
+		if err != nil || sc.passages == 0 || k <= 0 {
+			return err
+		}
+		terms, err := blocksOf(ctx, tx, sc, questionTerms(clean(q), sc.languages))
+		if err != nil || len(terms) == 0 {
+			return err
+		}
+		s := scorer{n: sc.passages, average: sc.average, pages: map[int64]*scorePage{}}
+		if narrows(f) {
+			if s.allowed, err = admitted(ctx, tx, sc, f); err != nil {
+				return err
+			}
+		}
+		for _, t := range terms {
+			if err := s.add(t); err != nil {
+				return err
+			}
+		}
+		hits = s.top(k)
+		return nil
+	})
+	return hits, wrap("lexical search", err)
+}
+
+// questionTerms reads a question in each of languages; each term counts once.
+func questionTerms(q string, languages []string) []string {
+	var terms []string
+	for _, lang := range languages {
+		terms = append(terms, analysis.Terms(q, lang)...)
+	}
+	slices.Sort(terms)
+	return slices.Compact(terms)
+}
+
+// blocksOf reads the posting blocks of terms.
+func blocksOf(ctx context.Context, tx pgx.Tx, sc scope, terms []string) ([]termBlocks, error) {
+	rows, err := tx.Query(ctx, `SELECT term, count, data FROM postings WHERE tenant = $1 AND corpus = ANY ($2) AND term = ANY ($3) ORDER BY term, corpus, block`,
+		sc.tenant, sc.corpora, terms)
+	if err != nil {
+		return nil, err
+	}
+	var found []termBlocks
+	var term string
+	var count int64
+	var data []byte
+	_, err = pgx.ForEachRow(rows, []any{&term, &count, &data}, func() error {
+		if len(found) == 0 || found[len(found)-1].term != term {
+			found = append(found, termBlocks{term: term})
+		}
+		t := &found[len(found)-1]
+		t.documents += count
+		t.blocks = append(t.blocks, data)
+		data = nil // Scan would reuse it
+		return nil
+	})
+	return found, err
+}
+
+// admitted returns the live passages that f admits.
+func admitted(ctx context.Context, tx pgx.Tx, sc scope, f retrieve.Filter) (map[int64]struct{}, error) {
+	rows, err := tx.Query(ctx, `SELECT v.passage FROM passage_vectors v WHERE`+filtered, filterArgs(sc, f)...)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[int64]struct{}{}
+	var id int64
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		ids[id] = struct{}{}
+		return nil
+	})
+	return ids, err
+}
+
+// Passages implements [retrieve.Index]. Passages of retired versions are found by their ids, so that older answers can be followed.
+func (r reader) Passages(ctx context.Context, ids []retrieve.PassageID, f retrieve.Filter) (passages []retrieve.Passage, err error) {
+	err = r.read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT p.id, d.id, c.name, d.path, v.title, p.text, p.heading, p.start_byte, p.end_byte, p.page
+			FROM unnest($2::bigint[]) WITH ORDINALITY AS q (id, n)
+			JOIN passages p ON p.tenant = $1 AND p.id = q.id
+			JOIN document_versions v ON v.tenant = $1 AND v.id = p.version AND v.live_at IS NOT NULL
+			JOIN documents d ON d.tenant = $1 AND d.id = v.document
+			JOIN corpora c ON c.tenant = $1 AND c.id = d.corpus
+			WHERE $3::text[] IS NULL OR c.name = ANY ($3) ORDER BY q.n`, tenantOf(f.Tenant), ids, orNull(f.Corpora))
+		if err != nil {
+			return err
+		}
+		passages, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p retrieve.Passage, err error) {
+			return p, row.Scan(&p.ID, &p.Document, &p.Corpus, &p.Path, &p.Title, &p.Text, &p.Heading, &p.Start, &p.End, &p.Page)
+		})
+		return err
+	})
+	return passages, wrap("read passages", err)
+}
+
+// Excerpt is a passage with the document's text around it.
+type Excerpt struct {
+	retrieve.Passage
+	Around      string // bytes [AroundStart, AroundStart+len(Around)) of the document's text, whole characters
+	AroundStart int
+	Version     int64
+	Live        bool // the passage is of the document's current version
+}
+
+// Excerpt returns passage id with up to margin bytes of the document before and after it. ErrNotFound when f's tenant and corpora do not admit it.
+func (s *Store) Excerpt(ctx context.Context, id retrieve.PassageID, margin int, f retrieve.Filter) (Excerpt, error) {
+	found, err := s.Passages(ctx, []retrieve.PassageID{id}, f)
+	if err != nil {
+		return Excerpt{}, err
+	}
+	if len(found) == 0 {
+		return Excerpt{}, wrap("read passage", fmt.Errorf("passage %d: %w", id, ErrNotFound))
+	}
+	e := Excerpt{Passage: found[0], AroundStart: max(0, found[0].Start-margin)}
+	var around []byte
+	// Byte positions of SQL begin at 1.
+	err = s.pool.QueryRow(ctx, `SELECT v.id, v.state = 'live', substring(t.text FROM $3 FOR $4)
+		FROM passages p JOIN document_versions v ON v.tenant = $1 AND v.id = p.version JOIN document_texts t ON t.tenant = $1 AND t.version = v.id
+		WHERE p.tenant = $1 AND p.id = $2`, tenantOf(f.Tenant), id, e.AroundStart+1, e.End+margin-e.AroundStart).Scan(&e.Version, &e.Live, &around)
+	if errors.Is(err, pgx.ErrNoRows) { // deleted since
+		err = fmt.Errorf("passage %d: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return Excerpt{}, wrap("read passage", err)
+	}
+	skipped, text := wholeCharacters(around)
+	e.AroundStart += skipped
+	e.Around = text
+	return e, nil
+}
+
+// wholeCharacters cuts the parts of characters at both ends of a slice of UTF-8.
+func wholeCharacters(b []byte) (skipped int, text string) {
+	start := 0
+	for start < len(b) && start < 4 && b[start]&0xC0 == 0x80 {
+		start++
+	}
+	return start, strings.ToValidUTF8(string(b[start:]), "")
+}
