@@ -149,10 +149,54 @@ func checkOffsets(t testing.TB, tok *Tokenizer, text string) {
 	}
 }
 
-// TestEncoderVectors compares with the ids of real encoders. Their vocabulary comes as vocab.txt; GGUF spells it differently.
+// TestPromptIDs compares with the ids of the prompts and the longer texts that the models' logits were recorded for.
+func TestPromptIDs(t *testing.T) {
+	dir := refs(t)
+	for _, name := range []string{"smollm2", "gemma3", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"} {
+		t.Run(name, func(t *testing.T) {
+			var ref struct {
+				GGUF    string `json:"gguf"`
+				Prompts []struct {
+					Text   string  `json:"text"`
+					Tokens []int32 `json:"tokens"`
+				} `json:"prompts"`
+			}
+			readJSON(t, filepath.Join(dir, "llm", name+".json"), &ref)
+			tok := fromModel(t, modelFile(t, ref.GGUF))
+			for _, p := range ref.Prompts {
+				requireIDs(t, tok, p.Tokens, tok.Encode(p.Text, true, true))
+			}
+			perplexity := filepath.Join(dir, "llm", name+"-ppl.json")
+			if !exists(perplexity) {
+				return
+			}
+			var long struct {
+				Texts []struct {
+					File   string  `json:"text_file"`
+					Tokens []int32 `json:"tokens"`
+				} `json:"texts"`
+			}
+			readJSON(t, perplexity, &long)
+			for _, x := range long.Texts {
+				text, err := os.ReadFile(filepath.Join(dir, "llm", x.File))
+				require.NoError(t, err)
+				require.NotEmpty(t, x.Tokens)
+				requireIDs(t, tok, x.Tokens, tok.Encode(string(text), true, false)[:len(x.Tokens)])
+			}
+		})
+	}
+}
+
+// TestEncoderVectors compares with the ids of real encoders, which share BERT's vocabulary: built from vocab.txt, and as a GGUF file has it.
 func TestEncoderVectors(t *testing.T) {
 	dir := refs(t)
-	data, err := os.ReadFile(modelFile(t, "vectrix/bge/vocab.txt"))
+	t.Run("vocab.txt", func(t *testing.T) { testEncoderVectors(t, dir, fromVocabTxt(t, modelFile(t, "vectrix/bge/vocab.txt"))) })
+	t.Run("gguf", func(t *testing.T) { testEncoderVectors(t, dir, fromModel(t, modelFile(t, "nomic-embed-text-v1.5.f16.gguf"))) })
+}
+
+// fromVocabTxt builds a tokenizer from Hugging Face's spelling of a WordPiece vocabulary.
+func fromVocabTxt(t testing.TB, path string) *Tokenizer {
+	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	v := Vocabulary{Model: "bert", BOS: -1, EOS: -1, EOT: -1, EOM: -1, UNK: -1, SEP: -1, PAD: -1, CLS: -1, MASK: -1}
 	for _, token := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
@@ -169,33 +213,35 @@ func TestEncoderVectors(t *testing.T) {
 	}
 	tok, err := New(v)
 	require.NoError(t, err)
+	return tok
+}
+
+func testEncoderVectors(t *testing.T, dir string, tok *Tokenizer) {
 	for _, name := range []string{"all-MiniLM-L6-v2-fp32", "bge-small-en-v1.5-fp32", "bge-small-en-v1.5-int8", "e5-small-v2-fp32", "ms-marco-MiniLM-L12-int8"} {
-		t.Run(name, func(t *testing.T) {
-			var ref struct {
-				Cases []struct {
-					Text     string  `json:"text"`
-					Query    string  `json:"query"`
-					Document string  `json:"document"`
-					IDs      []int32 `json:"ids"`
-					TypeIDs  []int32 `json:"type_ids"`
-				} `json:"cases"`
-			}
-			readJSON(t, filepath.Join(dir, "encoder", name+".json"), &ref)
-			require.NotEmpty(t, ref.Cases)
-			for _, c := range ref.Cases {
-				if c.TypeIDs != nil {
-					ids, types := tok.EncodePair(c.Query, c.Document, 512)
-					requireIDs(t, tok, c.IDs, ids)
-					require.Equal(t, c.TypeIDs, types)
-					continue
-				}
-				ids := tok.Encode(c.Text, true, false)
-				if len(ids) > 512 {
-					ids = append(ids[:511:511], ids[len(ids)-1])
-				}
+		var ref struct {
+			Cases []struct {
+				Text     string  `json:"text"`
+				Query    string  `json:"query"`
+				Document string  `json:"document"`
+				IDs      []int32 `json:"ids"`
+				TypeIDs  []int32 `json:"type_ids"`
+			} `json:"cases"`
+		}
+		readJSON(t, filepath.Join(dir, "encoder", name+".json"), &ref)
+		require.NotEmpty(t, ref.Cases)
+		for _, c := range ref.Cases {
+			if c.TypeIDs != nil {
+				ids, types := tok.EncodePair(c.Query, c.Document, 512)
 				requireIDs(t, tok, c.IDs, ids)
+				require.Equal(t, c.TypeIDs, types)
+				continue
 			}
-		})
+			ids := tok.Encode(c.Text, true, false)
+			if len(ids) > 512 {
+				ids = append(ids[:511:511], ids[len(ids)-1])
+			}
+			requireIDs(t, tok, c.IDs, ids)
+		}
 	}
 }
 

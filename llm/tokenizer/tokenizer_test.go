@@ -152,14 +152,14 @@ func TestMergePathsAgree(t *testing.T) {
 
 // TestHostileTextIsLinear counts the steps of merging a text that is one word to the pre-tokenizer, or all white space.
 func TestHostileTextIsLinear(t *testing.T) {
-	const n = 40_000
+	const n = 30_000
 	texts := map[string]string{
 		"letter": strings.Repeat("a", n), "two letters": strings.Repeat("th", n/2), "spaces": strings.Repeat(" ", n), "blanks": strings.Repeat("▁", n/3),
 		"newlines": strings.Repeat("\n", n), "emoji": strings.Repeat("😀", n/4), "digits": strings.Repeat("1", n), "marks": strings.Repeat("\u0301", n/2),
 		"punctuation": strings.Repeat("-", n), "invalid": strings.Repeat("\xff", n), "apostrophes": strings.Repeat("'s", n/2), "cjk": strings.Repeat("漢", n/3),
 		"angle": strings.Repeat("<|im_", n/5), "capitals": strings.Repeat("漢A", n/4), "nul": strings.Repeat("\x00", n),
 	}
-	for _, name := range fixtures(t) {
+	for _, name := range []string{"bpe-smollm", "bpe-qwen2", "bpe-gpt-4o", "gemma4", "spm-prefix", "wordpiece-uncased", "unigram"} {
 		t.Run(name, func(t *testing.T) {
 			_, tok := loadFixture(t, name)
 			for kind, text := range texts {
@@ -309,7 +309,7 @@ func nan() float64 { z := 0.0; return z / z }
 func TestHostileCharsmapTerminates(t *testing.T) {
 	f, _ := loadFixture(t, "unigram")
 	rng := rand.New(rand.NewPCG(8, 9))
-	for range 50 {
+	for range 10 {
 		v := f.Vocabulary.vocabulary()
 		blob := append([]byte(nil), v.Charsmap...)
 		for range 2000 {
