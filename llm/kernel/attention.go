@@ -12,8 +12,9 @@ const splitTokens = 256
 
 const splitPages = splitTokens / PageTokens
 
-// tilePositions is the number of query positions that share one pass over the history during prefill.
-const tilePositions = 16
+// attnTileRows is about the number of query rows, positions times heads, that share one pass over the history: enough that
+// converting keys and values to float32 costs little beside using them, few enough for the cache nearest the core.
+const attnTileRows = 96
 
 // maxPartials bounds the floats that hold splits before they are joined (16 MiB).
 const maxPartials = 4 << 20
@@ -121,8 +122,9 @@ func (r *attnRun) add(seq *AttnSeq) {
 		min(len(seq.Q), len(seq.Dst)) < (seq.N-1)*seq.Stride+width {
 		panic("kernel: attention over queries that the page table or the buffers do not cover")
 	}
-	for start := (seq.N - 1) / tilePositions * tilePositions; start >= 0; start -= tilePositions {
-		n := min(tilePositions, seq.N-start)
+	per := max(attnTileRows/r.group, 8)
+	for start := (seq.N - 1) / per * per; start >= 0; start -= per {
+		n := min(per, seq.N-start)
 		first, _ := r.sees(seq.Pos + start)
 		_, last := r.sees(seq.Pos + start + n - 1)
 		for head := range r.KV.heads {
@@ -165,12 +167,12 @@ func (r *attnRun) do(task, worker int) {
 	r.load(t, u)
 	if split < 0 {
 		for split := u.lo; split < u.hi; split++ {
-			r.attend(t, u, split)
+			r.attend(t, task, u, split)
 		}
 		r.store(t, u)
 		return
 	}
-	r.attend(t, u, split)
+	r.attend(t, task, u, split)
 	row := r.KV.padded + 2
 	at := func(split int) []float32 {
 		return r.partials[u.partials+(split-u.lo)*t.rows*row:][:t.rows*row]
@@ -206,8 +208,8 @@ func (r *attnRun) store(t *attnTile, u *attnUnit) {
 	}
 }
 
-// attend points the tile at the pages of one split and adds it to every row.
-func (r *attnRun) attend(t *attnTile, u *attnUnit, split int) {
+// attend adds one split to every row of the tile.
+func (r *attnRun) attend(t *attnTile, task int, u *attnUnit, split int) {
 	s := r.KV
 	from, to := t.pageRange(split)
 	table := u.seq.Pages[split*splitPages:]
@@ -219,7 +221,6 @@ func (r *attnRun) attend(t *attnTile, u *attnUnit, split int) {
 			copy(t.vScale[i*PageTokens:], s.vScales(page, u.head))
 		}
 	}
-	t.padGroups(from, to)
 	if s.kind == KVInt8 {
 		t.unit = false
 	} else {
@@ -228,8 +229,32 @@ func (r *attnRun) attend(t *attnTile, u *attnUnit, split int) {
 	kind := s.kind
 	if kind != KVF32 && t.rows > maxBlockRows {
 		t.convert(kind, from, to) // worth it when several blocks of rows read the same pages
-		t.padGroups(from, to)
 		kind = KVF32
 	}
+	t.padGroups(from, to)
+	t.next, t.ahead = t.v, 0
+	if t.rows <= maxBlockRows { // memory is read once, and as fast as it comes: keep it busy
+		t.ahead = s.kBytes
+		r.prefetch(t, from, to, task, u, split)
+	}
 	t.split(kind, split)
+}
+
+// prefetch guesses which keys this worker needs next: those of the unit's next split, or of the task that comes after the
+// other workers have taken one each.
+func (r *attnRun) prefetch(t *attnTile, from, to, task int, u *attnUnit, split int) {
+	split++
+	if r.tasks[task].split >= 0 || split == u.hi {
+		task += len(r.tiles)
+		if task >= len(r.tasks) {
+			return
+		}
+		u, split = r.tasks[task].unit, max(r.tasks[task].split, r.tasks[task].unit.lo)
+	}
+	table := u.seq.Pages[split*splitPages:]
+	for i := from; i < min(to, len(table)); i++ {
+		if page := int(table[i]); page >= 0 && page < r.KV.pages {
+			t.next[i] = r.KV.kBlock(page, u.head)
+		}
+	}
 }

@@ -13,8 +13,9 @@ func blockRows(left int) int {
 }
 
 // scores sets dst[r][16*p+i] = scale[16*p+i] * Σ_d q[r][d] * K_p[d][i] for pages p in [from, to), and may do so for the
-// other pages of the groups of four that these belong to. Rows of dst are splitTokens apart, rows of q dim.
-func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, from, to int, scale *[splitTokens]float32) {
+// other pages of the groups of four that these belong to. Rows of dst are splitTokens apart, rows of
+// q dim. It prefetches what lies ahead bytes behind the keys.
+func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, from, to, ahead int, scale *[splitTokens]float32) {
 	if active == Generic {
 		scoresGeneric(kind, dst, q, rows, dim, k, from, to, scale)
 		return
@@ -26,49 +27,49 @@ func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, 
 	if active == AVX512 {
 		switch kind {
 		case KVF32:
-			scoresF32AVX512(d, x, p, s, rows, dim, n)
+			scoresF32AVX512(d, x, p, s, rows, dim, n, ahead)
 		case KVF16:
-			scoresF16AVX512(d, x, p, s, rows, dim, n)
+			scoresF16AVX512(d, x, p, s, rows, dim, n, ahead)
 		case KVInt8:
-			scoresInt8AVX512(d, x, p, s, rows, dim, n)
+			scoresInt8AVX512(d, x, p, s, rows, dim, n, ahead)
 		}
 		return
 	}
 	switch kind {
 	case KVF32:
-		scoresF32AVX2(d, x, p, s, rows, dim, n)
+		scoresF32AVX2(d, x, p, s, rows, dim, n, ahead)
 	case KVF16:
-		scoresF16AVX2(d, x, p, s, rows, dim, n)
+		scoresF16AVX2(d, x, p, s, rows, dim, n, ahead)
 	case KVInt8:
-		scoresInt8AVX2(d, x, p, s, rows, dim, n)
+		scoresInt8AVX2(d, x, p, s, rows, dim, n, ahead)
 	}
 }
 
 // weigh sets dst[r][d] = Σ_i w[r][i] * V[i][d] over positions i in [from, to), from a multiple of 16. Rows of dst are
-// padded apart, rows of w splitTokens.
-func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v *[splitPages]*byte) {
+// padded apart, rows of w splitTokens. It prefetches the blocks in next beside those of v.
+func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v, next *[splitPages]*byte) {
 	if active == Generic {
 		weighGeneric(kind, dst, padded, w, rows, from, to, v)
 		return
 	}
 	_, _ = dst[rows*padded-1], w[(rows-1)*splitTokens+to-1]
-	x, p := &w[0], &v[0]
+	x, p, np := &w[0], &v[0], &next[0]
 	for at := 0; at < padded; {
 		strip := stripWidth(rows, padded-at)
 		d, offset := &dst[at], at*kind.elemBytes()
 		switch {
 		case active == AVX512 && kind == KVF32:
-			weighF32AVX512(d, padded, x, rows, p, offset, from, to, strip)
+			weighF32AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
 		case active == AVX512 && kind == KVF16:
-			weighF16AVX512(d, padded, x, rows, p, offset, from, to, strip)
+			weighF16AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
 		case active == AVX512:
-			weighInt8AVX512(d, padded, x, rows, p, offset, from, to, strip)
+			weighInt8AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
 		case kind == KVF32:
-			weighF32AVX2(d, padded, x, rows, p, offset, from, to, strip)
+			weighF32AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
 		case kind == KVF16:
-			weighF16AVX2(d, padded, x, rows, p, offset, from, to, strip)
+			weighF16AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
 		default:
-			weighInt8AVX2(d, padded, x, rows, p, offset, from, to, strip)
+			weighInt8AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
 		}
 		at += strip
 	}
@@ -91,14 +92,18 @@ func stripWidth(rows, left int) int {
 	return widest
 }
 
-func expSplit(s, scale []float32) (top, total float32) {
+// expSplit sets s[i] = 2^(s[i]-top) * scale[i] with top = max(s[:n]) for i in [0, n) of each row, and top[r] and
+// total[r], the sum of the powers before scaling. n is a multiple of 16; rows are splitTokens apart.
+func expSplit(s, scale []float32, rows, n int, top, total []float32) {
+	_, _, _, _ = s[(rows-1)*splitTokens+n-1], scale[n-1], top[rows-1], total[rows-1]
 	switch active {
 	case AVX512:
-		return expSplitAVX512(&s[0], &scale[:len(s)][0], len(s))
+		expSplitAVX512(&s[0], &scale[0], rows, n, &top[0], &total[0])
 	case AVX2:
-		return expSplitAVX2(&s[0], &scale[:len(s)][0], len(s))
+		expSplitAVX2(&s[0], &scale[0], rows, n, &top[0], &total[0])
+	default:
+		expSplitGeneric(s, scale, rows, n, top, total)
 	}
-	return expSplitGeneric(s, scale)
 }
 
 func join(sum, part []float32, a, b float32) {

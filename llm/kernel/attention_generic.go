@@ -49,17 +49,19 @@ func weighGeneric(kind KVType, dst []float32, padded int, w []float32, rows, fro
 	}
 }
 
-// expSplitGeneric sets s[i] = 2^(s[i]-top) * scale[i] with top = max(s), and returns top and the sum of the powers before
-// scaling. len(s) is a multiple of 16.
-func expSplitGeneric(s, scale []float32) (top, total float32) {
-	top = maxOfGeneric(s)
-	var acc [lanes]float32
-	for i, v := range s {
-		p := exp2(v - top)
-		acc[i%16] += p
-		s[i] = p * scale[i]
+// expSplitGeneric: position i adds to lane i mod 16 of the total.
+func expSplitGeneric(s, scale []float32, rows, n int, top, total []float32) {
+	for r := range rows {
+		x := s[r*splitTokens:][:n]
+		top[r] = maxOfGeneric(x)
+		var acc [lanes]float32
+		for i, v := range x {
+			p := exp2(v - top[r])
+			acc[i%16] += p
+			x[i] = p * scale[i]
+		}
+		total[r] = reduce(&acc)
 	}
-	return top, reduce(&acc)
 }
 
 // joinGeneric sets sum[i] = sum[i]*a + part[i]*b.

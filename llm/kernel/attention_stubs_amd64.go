@@ -4,40 +4,40 @@
 
 package kernel
 
-// scoresF32AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8.
+// scoresF32AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
-func scoresF32AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int)
+func scoresF32AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// scoresF16AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8.
+// scoresF16AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
-func scoresF16AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int)
+func scoresF16AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// scoresInt8AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8.
+// scoresInt8AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
-func scoresInt8AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int)
+func scoresInt8AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// weighF32AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8.
+// weighF32AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighF32AVX512(dst *float32, padded int, w *float32, rows int, v **byte, offset int, from int, to int, strip int)
+func weighF32AVX512(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
-// weighF16AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8.
+// weighF16AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighF16AVX512(dst *float32, padded int, w *float32, rows int, v **byte, offset int, from int, to int, strip int)
+func weighF16AVX512(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
-// weighInt8AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8.
+// weighInt8AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighInt8AVX512(dst *float32, padded int, w *float32, rows int, v **byte, offset int, from int, to int, strip int)
+func weighInt8AVX512(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
-// expSplitAVX512 turns n scores, a multiple of 16, into scaled powers of 2 relative to their maximum.
+// expSplitAVX512 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
-func expSplitAVX512(s *float32, scale *float32, n int) (top float32, total float32)
+func expSplitAVX512(s *float32, scale *float32, rows int, n int, top *float32, total *float32)
 
 // joinAVX512 sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.
 //
@@ -64,40 +64,40 @@ func widenInt8AVX512(dst *float32, src *byte, n int)
 //go:noescape
 func toHalfAVX512(dst *uint16, x *float32, n int)
 
-// scoresF32AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6.
+// scoresF32AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
-func scoresF32AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int)
+func scoresF32AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// scoresF16AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6.
+// scoresF16AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
-func scoresF16AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int)
+func scoresF16AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// scoresInt8AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6.
+// scoresInt8AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
-func scoresInt8AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int)
+func scoresInt8AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// weighF32AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6.
+// weighF32AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighF32AVX2(dst *float32, padded int, w *float32, rows int, v **byte, offset int, from int, to int, strip int)
+func weighF32AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
-// weighF16AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6.
+// weighF16AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighF16AVX2(dst *float32, padded int, w *float32, rows int, v **byte, offset int, from int, to int, strip int)
+func weighF16AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
-// weighInt8AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6.
+// weighInt8AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighInt8AVX2(dst *float32, padded int, w *float32, rows int, v **byte, offset int, from int, to int, strip int)
+func weighInt8AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
-// expSplitAVX2 turns n scores, a multiple of 16, into scaled powers of 2 relative to their maximum.
+// expSplitAVX2 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
-func expSplitAVX2(s *float32, scale *float32, n int) (top float32, total float32)
+func expSplitAVX2(s *float32, scale *float32, rows int, n int, top *float32, total *float32)
 
 // joinAVX2 sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.
 //

@@ -18,13 +18,17 @@ type attnTile struct {
 	sum        []float32 // [rows][padded] weighted values of the splits joined so far
 	top, total []float32 // [rows] largest score, sum of 2^(score-top)
 
-	scores [maxBlockRows * splitTokens]float32
-	part   []float32 // [maxBlockRows][padded] one split's weighted values
-	k, v   [splitPages]*byte
-	kScale [splitTokens]float32
-	vScale [splitTokens]float32
-	unit   bool      // both scales are ones
-	kf, vf []float32 // [splitPages][dim][16] and [splitPages][16][padded]: converted pages
+	scores    [maxBlockRows * splitTokens]float32
+	part      []float32 // [maxBlockRows][padded] one split's weighted values
+	partTop   [maxBlockRows]float32
+	partTotal [maxBlockRows]float32 // 0: the row sees nothing of the split
+	k, v      [splitPages]*byte
+	next      [splitPages]*byte // blocks to prefetch while those of v are used
+	ahead     int               // distance from the keys of a page to what to prefetch meanwhile
+	kScale    [splitTokens]float32
+	vScale    [splitTokens]float32
+	unit      bool      // both scales are ones
+	kf, vf    []float32 // [splitPages][dim][16] and [splitPages][16][padded]: converted pages
 }
 
 // scoreScale returns the factor on q and the cap on scores. Without a cap the factor carries log2(e); with one, softCap
@@ -144,46 +148,66 @@ func (t *attnTile) split(kind KVType, split int) {
 // block handles rows [row, row+n), which see positions [lo, hi) after base between them.
 func (t *attnTile) block(kind KVType, row, n, base, lo, hi int) {
 	lo &^= PageTokens - 1
-	scores(kind, t.scores[:], t.q[row*t.dim:], n, t.dim, &t.k, lo/PageTokens, (hi+PageTokens-1)/PageTokens, &t.kScale)
-	var top, total [maxBlockRows]float32
+	scores(kind, t.scores[:], t.q[row*t.dim:], n, t.dim, &t.k, lo/PageTokens, (hi+PageTokens-1)/PageTokens, t.ahead, &t.kScale)
+	t.weights(row, n, base, lo, hi)
+	weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v, &t.next)
+	for i := range n {
+		if total := t.partTotal[i]; total != 0 {
+			t.joinRow(row+i, t.part[i*t.padded:(i+1)*t.padded], t.partTop[i], total)
+		}
+	}
+}
+
+// weights turns the scores of n rows at positions [lo, hi) into exponentials relative to the largest score that the row
+// sees, zero where it sees nothing. Position i always adds to lane i mod 16 of a total, wherever the visible part begins
+// and ends.
+func (t *attnTile) weights(row, n, base, lo, hi int) {
+	if t.softCap > 0 {
+		for i := range n {
+			softCap(t.scores[i*splitTokens+lo:i*splitTokens+align16(hi)], t.softCap, float32(float64(t.softCap)*log2e))
+		}
+	}
+	if lo == 0 && hi == splitTokens && t.seesAll(row, n, base) {
+		expSplit(t.scores[:], t.vScale[:], n, splitTokens, t.partTop[:], t.partTotal[:])
+		return
+	}
 	for i := range n {
 		s := t.scores[i*splitTokens : (i+1)*splitTokens]
 		l, h := t.clip(row+i, base)
 		if l >= h {
 			clear(s[lo:hi])
+			t.partTotal[i] = 0
 			continue
 		}
-		top[i], total[i] = t.weights(s, lo, hi, l, h)
-	}
-	weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v)
-	for i := range n {
-		if total[i] > 0 || total[i] != total[i] {
-			t.joinRow(row+i, t.part[i*t.padded:(i+1)*t.padded], top[i], total[i])
+		from, to := l&^(PageTokens-1), align16(h)
+		fill(s[from:l], negInf)
+		fill(s[h:to], negInf)
+		if lo < from {
+			clear(s[lo:from])
 		}
+		if to < hi {
+			clear(s[to:hi])
+		}
+		expSplit(s[from:], t.vScale[from:], 1, to-from, t.partTop[i:], t.partTotal[i:])
 	}
 }
 
-// weights turns the scores s[l:h] of one row into exponentials relative to their maximum and zeroes the rest of
-// s[lo:hi]. Lane i of the sum is always position i mod 16, wherever l and h fall.
-func (t *attnTile) weights(s []float32, lo, hi, l, h int) (top, total float32) {
-	from, to := l&^(PageTokens-1), align16(h)
-	if t.softCap > 0 {
-		softCap(s[from:to], t.softCap, float32(float64(t.softCap)*log2e))
+// seesAll reports whether every one of the rows sees the whole split.
+func (t *attnTile) seesAll(row, n, base int) bool {
+	for i := row; i < row+n; i++ {
+		if t.lo[i] > base || t.hi[i] < base+splitTokens {
+			return false
+		}
 	}
-	inf := float32(math.Inf(-1))
-	for i := from; i < l; i++ {
-		s[i] = inf
+	return true
+}
+
+var negInf = float32(math.Inf(-1))
+
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
 	}
-	for i := h; i < to; i++ {
-		s[i] = inf
-	}
-	if lo < from {
-		clear(s[lo:from])
-	}
-	if to < hi {
-		clear(s[to:hi])
-	}
-	return expSplit(s[from:to], t.vScale[from:to])
 }
 
 // joinRow adds one split to the row: both sides are rescaled to the larger maximum.

@@ -78,9 +78,9 @@ func byRows(s simd.ISA, name string, rows Register, body func(m int, label strin
 //	pages     4               2      2            1
 func scores(s simd.ISA, k kind) {
 	name := "scores" + k.name + s.Name
-	TEXT(name, NOSPLIT, "func(dst, q *float32, k **byte, scale *float32, rows, dim, pages int)")
+	TEXT(name, NOSPLIT, "func(dst, q *float32, k **byte, scale *float32, rows, dim, pages, ahead int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most %d.", name, maxRows(s)))
+	Doc(fmt.Sprintf("%s multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most %d. It prefetches what lies ahead bytes behind the keys.", name, maxRows(s)))
 	dst := Load(Param("dst"), GP64())
 	q := Load(Param("q"), GP64())
 	ptrs := Load(Param("k"), GP64())
@@ -90,6 +90,7 @@ func scores(s simd.ISA, k kind) {
 	rows := Load(Param("rows"), GP64())
 	SHLQ(U8(2), pitch)
 	byRows(s, name, rows, func(m int, label string) {
+		ahead := Load(Param("ahead"), GP64())
 		np := 4
 		switch {
 		case s.Floats == 16 && m > 6:
@@ -100,11 +101,11 @@ func scores(s simd.ISA, k kind) {
 				np = 1
 			}
 		}
-		scoresBody(s, k, m, np, label, dst, q, ptrs, scale, pages, pitch)
+		scoresBody(s, k, m, np, label, dst, q, ptrs, scale, pages, pitch, ahead)
 	})
 }
 
-func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale, pages, pitch Register) {
+func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale, pages, pitch, ahead Register) {
 	perPage := pageTokens / s.Floats
 	nv := np * perPage // vectors of one row
 	acc := func(r, v int) VecPhysical { return s.Regs[r*nv+v] }
@@ -128,6 +129,7 @@ func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale
 	}
 	fmaTile(s, k, m, nv, vector, func(r int) Mem { return rowAt(q, pitch, p3, p5, p7, r) })
 	for i := range page {
+		PREFETCHT1(Mem{Base: page[i], Index: ahead, Scale: 1})
 		ADDQ(U8(pageTokens*k.bytes), page[i])
 	}
 	ADDQ(U8(4), q)
@@ -217,9 +219,9 @@ func rowAt(base, pitch, p3, p5, p7 Register, r int) Mem {
 //	strip     64, 32, 16      32,16  32, 16       16
 func weigh(s simd.ISA, k kind) {
 	name := "weigh" + k.name + s.Name
-	TEXT(name, NOSPLIT, "func(dst *float32, padded int, w *float32, rows int, v **byte, offset, from, to, strip int)")
+	TEXT(name, NOSPLIT, "func(dst *float32, padded int, w *float32, rows int, v, next **byte, offset, from, to, strip int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most %d.", name, maxRows(s)))
+	Doc(fmt.Sprintf("%s adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most %d. It prefetches the same part of the blocks in next.", name, maxRows(s)))
 	dst := Load(Param("dst"), GP64())
 	pitch := Load(Param("padded"), GP64())
 	w := Load(Param("w"), GP64())
@@ -233,7 +235,10 @@ func weigh(s simd.ISA, k kind) {
 	SUBQ(from, left)
 	SHRQ(U8(4), from)
 	LEAQ(Mem{Base: ptrs, Index: from, Scale: 8}, ptrs)
-	step := GP64() // bytes between tokens
+	next := Load(Param("next"), GP64())
+	LEAQ(Mem{Base: next, Index: from, Scale: 8}, next)
+	SUBQ(ptrs, next) // so that next belongs to ptrs[0] + next
+	step := GP64()   // bytes between tokens
 	MOVQ(pitch, step)
 	if k.bytes > 1 {
 		SHLQ(U8(k.bytes/2), step)
@@ -250,28 +255,30 @@ func weigh(s simd.ISA, k kind) {
 			strips = []int{32, 16}
 		}
 		for i, n := range strips {
-			next := fmt.Sprintf("%s_strip%d_not", label, n)
+			other := fmt.Sprintf("%s_strip%d_not", label, n)
 			if i < len(strips)-1 {
 				CMPQ(strip, U8(n))
-				JNE(LabelRef(next))
+				JNE(LabelRef(other))
 			}
-			weighBody(s, k, m, n/s.Floats, fmt.Sprintf("%s_strip%d", label, n), dst, pitch, w, ptrs, offset, left, step)
+			weighBody(s, k, m, n/s.Floats, fmt.Sprintf("%s_strip%d", label, n), dst, pitch, w, ptrs, next, offset, left, step)
 			if i < len(strips)-1 {
-				Label(next)
+				Label(other)
 			}
 		}
 	})
 }
 
-func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs, offset, left, step Register) {
+func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs, next, offset, left, step Register) {
 	acc := func(r, v int) VecPhysical { return s.Regs[r*nv+v] }
 	for i := range m * nv {
 		s.Zero(s.Regs[i])
 	}
-	row, count, sixteen := GP64(), GP64(), GP64()
+	row, count, sixteen, ahead := GP64(), GP64(), GP64(), GP64()
 	MOVQ(U32(pageTokens), sixteen)
 	Label(label + "_page")
 	MOVQ(Mem{Base: ptrs}, row)
+	MOVQ(Mem{Base: ptrs, Index: next, Scale: 1}, ahead)
+	SUBQ(row, ahead)
 	ADDQ(U8(8), ptrs)
 	ADDQ(offset, row)
 	MOVQ(left, count)
@@ -282,6 +289,9 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 	fmaTile(s, k, m, nv,
 		func(v int) Mem { return Mem{Base: row, Disp: v * s.Floats * k.bytes} },
 		func(r int) Mem { return Mem{Base: w, Disp: r * scoreRow} })
+	for line := 0; line < nv*s.Floats*k.bytes; line += 64 {
+		PREFETCHT1(Mem{Base: row, Index: ahead, Scale: 1, Disp: line})
+	}
 	ADDQ(step, row)
 	ADDQ(U8(4), w)
 	DECQ(count)
@@ -300,17 +310,19 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 	RET()
 }
 
-// expSplit: two passes over one row of scores, the maximum and then s = 2^(s-top)*scale with the sum of the powers.
-// 2^x = 2^n * p(x-n), n = x rounded to nearest; p as in exp2Poly; n goes into the exponent by integer addition. Below
-// 2^-126, which includes -Inf, and for NaN the result is 0.
+// expSplit: two passes over each row of scores, the maximum and then s = 2^(s-top)*scale with the sum of the powers.
+// Several rows in one call overlap the end of one with the start of the next.
 func expSplit(s simd.ISA) {
 	name := "expSplit" + s.Name
-	TEXT(name, NOSPLIT, "func(s, scale *float32, n int) (top, total float32)")
+	TEXT(name, NOSPLIT, "func(s, scale *float32, rows, n int, top, total *float32)")
 	Pragma("noescape")
-	Doc(name + " turns n scores, a multiple of 16, into scaled powers of 2 relative to their maximum.")
+	Doc(name + " turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.")
 	x := Load(Param("s"), GP64())
 	scale := Load(Param("scale"), GP64())
 	n := Load(Param("n"), GP64())
+	rows := Load(Param("rows"), GP64())
+	tops := Load(Param("top"), GP64())
+	totals := Load(Param("total"), GP64())
 	SHLQ(U8(2), n)
 	ADDQ(n, x)
 	ADDQ(n, scale)
@@ -319,9 +331,14 @@ func expSplit(s simd.ISA) {
 	r := s.Regs
 	per := pageTokens / s.Floats
 	at := func(base Register, v int) Mem { return Mem{Base: base, Index: i, Scale: 1, Disp: v * s.Bytes()} }
+	y, t, p, mask := r[3], r[4], r[5], r[6]
+	e := s.NewExp2(r[7:15])
+	Label(name + "_row")
 	top := r[0:per]
 	s.Const("negInf", math.Inf(-1), top[0])
-	s.Const("negInf", math.Inf(-1), top[per-1])
+	if per > 1 {
+		VMOVAPS(top[0], top[1])
+	}
 	MOVQ(n, i)
 	Label(name + "_max")
 	for v := range per {
@@ -330,15 +347,13 @@ func expSplit(s simd.ISA) {
 	ADDQ(U8(64), i)
 	JNZ(LabelRef(name + "_max"))
 	s.Reduce(top, r[2], func(a, b, d Op) { VMAXPS(a, b, d) })
-	Store(X0, ReturnIndex(0))
+	VMOVSS(X0, Mem{Base: tops})
 	VBROADCASTSS(X0, r[0])
 
 	sum := r[1 : 1+per]
 	for v := range per {
 		s.Zero(sum[v])
 	}
-	y, t, p, mask := r[3], r[4], r[5], r[6]
-	e := s.NewExp2(r[7:15])
 	MOVQ(n, i)
 	Label(name + "_exp")
 	for v := range per {
@@ -352,7 +367,12 @@ func expSplit(s simd.ISA) {
 	ADDQ(U8(64), i)
 	JNZ(LabelRef(name + "_exp"))
 	s.Reduce(sum, t, func(a, b, d Op) { VADDPS(a, b, d) })
-	Store(sum[0].AsX(), ReturnIndex(1))
+	VMOVSS(sum[0].AsX(), Mem{Base: totals})
+	ADDQ(U32(scoreRow), x)
+	ADDQ(U8(4), tops)
+	ADDQ(U8(4), totals)
+	DECQ(rows)
+	JNZ(LabelRef(name + "_row"))
 	VZEROUPPER()
 	RET()
 }
