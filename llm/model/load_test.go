@@ -129,8 +129,8 @@ func TestYarn(t *testing.T) {
 	c, err := ReadConfig(f)
 	require.NoError(t, err)
 	// testdata/yarn.py: inv_freq of transformers' plain rope divided by that of its yarn.
-	require.InDeltaSlice(t, []float32{1}, c.Rope.Factors, 1e-5)
-	require.InDelta(t, 1.0, c.Rope.MScale, 1e-6)
+	require.InDeltaSlice(t, []float32{1, 1.230769, 1.6, 2.285714, 4, 4, 4, 4}, c.Rope.Factors, 1e-5)
+	require.InDelta(t, 1.1386294, c.Rope.MScale, 1e-6)
 }
 
 func FuzzReadConfig(f *testing.F) {
