@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"ragd/llm"
-	"ragd/llm/chat"
 	"ragd/llm/sample"
-	"ragd/llm/tokenizer"
 	"ragd/retrieve"
 )
 
@@ -20,11 +18,6 @@ var ErrInvalid = errors.New("answer: invalid question")
 
 // Refusal is the sentence with which the model says that the documents hold no answer.
 const Refusal = "The documents do not contain the answer."
-
-// Generator runs the language model. *llm.Engine implements it.
-type Generator interface {
-	Generate(ctx context.Context, r llm.Request) (*llm.Stream, error)
-}
 
 // Retriever finds passages. *retrieve.Retriever implements it.
 type Retriever interface {
@@ -92,13 +85,13 @@ type Answer struct {
 // Answerer answers questions. Build it with [New].
 type Answerer struct {
 	retriever Retriever
-	generator Generator
+	engine    *llm.Engine
 	prompts   *prompter
 	config    Config
 }
 
-// New returns an answerer that generates with a model whose tokenizer and chat template are tok and template and whose window holds contextTokens.
-func New(r Retriever, g Generator, tok *tokenizer.Tokenizer, template *chat.Template, contextTokens int, c Config) *Answerer {
+// New returns an answerer that finds passages with r and writes with engine.
+func New(r Retriever, engine *llm.Engine, c Config) *Answerer {
 	if c.Passages <= 0 {
 		c.Passages = 5
 	}
@@ -111,7 +104,7 @@ func New(r Retriever, g Generator, tok *tokenizer.Tokenizer, template *chat.Temp
 	if c.MinRelevance == 0 {
 		c.MinRelevance = DefaultMinRelevance
 	}
-	return &Answerer{retriever: r, generator: g, config: c, prompts: newPrompter(tok, template, contextTokens)}
+	return &Answerer{retriever: r, engine: engine, config: c, prompts: newPrompter(engine)}
 }
 
 // Answer answers q as a sequence of events: Sources, then Text and Citation as they arise, then Done. An error ends the sequence. The sequence may be
@@ -224,7 +217,7 @@ func (r *run) abstain(reason string) error {
 
 // generate lets the model write and resolves the markers as they appear.
 func (r *run) generate(ctx context.Context, p prompt) error {
-	stream, err := r.generator.Generate(ctx, llm.Request{
+	stream, err := r.engine.Generate(ctx, llm.Request{
 		Prompt:    p.tokens,
 		MaxTokens: r.q.MaxTokens,
 		Sampling:  r.q.Sampling,

@@ -48,13 +48,13 @@ type prompter struct {
 	overhead int // tokens of the system message and the chat markup
 }
 
-func newPrompter(tok *tokenizer.Tokenizer, template *chat.Template, contextTokens int) *prompter {
+func newPrompter(engine *llm.Engine) *prompter {
 	var system strings.Builder
 	err := parse(systemText).Execute(&system, struct{ Refusal string }{Refusal})
 	if err != nil {
 		panic(fmt.Sprintf("answer: embedded system prompt: %v", err)) // our own file: a bug
 	}
-	p := &prompter{tok: tok, template: template, context: contextTokens, system: strings.TrimSpace(system.String()), vocab: grammar.NewVocab(tok)}
+	p := &prompter{tok: engine.Tokenizer(), template: engine.Chat(), context: engine.ContextTokens(), system: strings.TrimSpace(system.String()), vocab: engine.Vocab()}
 	p.overhead = p.count(p.system) + 32 // 32: the markup of all families is shorter; build counts the prompt itself
 	return p
 }

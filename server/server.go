@@ -244,8 +244,11 @@ func (s *Server) ready(c *gin.Context) {
 		err  error
 	}{
 		{"postgres", s.Library.Ping(ctx)},
-		{"engine", s.Engine.Healthy()},
+		{"engine", nil},
 		{"accepting", nil},
+	}
+	if !s.Engine.Healthy() {
+		checks[1].err = errors.New("the engine refuses requests; restart ragd")
 	}
 	if s.draining.Load() {
 		checks[2].err = errors.New("the server is stopping")

@@ -1,0 +1,67 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"ragd/llm"
+	"ragd/llm/chat"
+)
+
+// rewriteTokens bounds a rewritten question.
+const rewriteTokens = 64
+
+// historyTurns is how many turns a rewriting looks back: pronouns rarely reach farther, and each turn costs prefill time.
+const historyTurns = 3
+
+// rewrite replaces a follow-up question by one that can be searched for alone. The first question of a conversation costs nothing.
+func (r *run) rewrite(ctx context.Context) error {
+	if len(r.q.History) == 0 {
+		return nil
+	}
+	started := time.Now()
+	query, err := r.Rewrite(ctx, r.q.Text, r.q.History, r.q.Namespace)
+	if err != nil {
+		return err
+	}
+	r.answer.Query, r.answer.Rewrite = query, time.Since(started)
+	return nil
+}
+
+// Rewrite returns question as it would be asked without its history. When the model returns nothing usable the question stays as it is, with the
+// question before it, whose words are most likely meant.
+func (a *Answerer) Rewrite(ctx context.Context, question string, history []Turn, namespace string) (string, error) {
+	var talk strings.Builder
+	for _, t := range history[max(0, len(history)-historyTurns):] {
+		fmt.Fprintf(&talk, "User: %s\nAssistant: %s\n", t.Question, firstWords(t.Answer, 60))
+	}
+	fmt.Fprintf(&talk, "User: %s\n\nThe last question, rewritten:", question)
+	tokens, err := a.engine.Chat().Encode([]chat.Message{{Role: "system", Content: strings.TrimSpace(rewriteText)}, {Role: "user", Content: talk.String()}}, true)
+	if err != nil {
+		return "", fmt.Errorf("answer: write the rewriting prompt: %w", err)
+	}
+	stream, err := a.engine.Generate(ctx, llm.Request{Prompt: tokens, MaxTokens: rewriteTokens, Stop: []string{"\n"}, Namespace: namespace})
+	if err != nil {
+		return "", fmt.Errorf("answer: rewrite the question: %w", err)
+	}
+	var text strings.Builder
+	for event, err := range stream.Events() {
+		if err != nil {
+			return "", fmt.Errorf("answer: rewrite the question: %w", err)
+		}
+		text.WriteString(event.Text)
+	}
+	rewritten := strings.Trim(strings.TrimSpace(text.String()), `"`)
+	if rewritten == "" || stream.FinishReason() == "length" {
+		return history[len(history)-1].Question + " " + question, nil
+	}
+	return rewritten, nil
+}
+
+// firstWords returns at most n words of text.
+func firstWords(text string, n int) string {
+	words := strings.Fields(text)
+	return strings.Join(words[:min(n, len(words))], " ")
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"ragd/answer"
+	"ragd/catalog"
+	"ragd/embed"
+	"ragd/ingest"
+	"ragd/llm"
+	"ragd/llm/kernel"
+	"ragd/retrieve"
+	"ragd/store"
+	"ragd/store/localpg"
+)
+
+// app opens the parts that a command needs, each once, and closes them in the opposite order.
+type app struct {
+	globals
+	log      *slog.Logger
+	progress *progress
+	closers  []func()
+
+	pool     *kernel.Pool
+	embedder *embed.Encoder
+	db       *store.Store
+	engine   *llm.Engine
+}
+
+func newApp(g globals) *app {
+	level := slog.LevelWarn
+	if g.Verbose {
+		level = slog.LevelInfo
+	}
+	return &app{globals: g, progress: newProgress(), log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))}
+}
+
+func (a *app) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+}
+
+// onClose registers what undoes an opening; its error can only be told.
+func (a *app) onClose(what string, undo func() error) {
+	a.closers = append(a.closers, func() {
+		if err := undo(); err != nil {
+			a.log.Error("close", "what", what, "error", err)
+		}
+	})
+}
+
+func (a *app) kv() kernel.KVType {
+	return map[string]kernel.KVType{"f32": kernel.KVF32, "f16": kernel.KVF16, "int8": kernel.KVInt8}[a.KV]
+}
+
+// workers is the pool that the engine and the encoders share, so that together they use the machine once.
+func (a *app) workers() *kernel.Pool {
+	if a.pool == nil {
+		a.pool = kernel.NewPool(a.Threads)
+		a.closers = append(a.closers, a.pool.Close)
+	}
+	return a.pool
+}
+
+// defaults is the set of models for this machine, and why.
+func (a *app) defaults() (catalog.Set, string) {
+	return catalog.Default(availableMemory(), runtime.GOMAXPROCS(0))
+}
+
+// modelPath finds a model by catalogue name or file; one that is in the catalogue but not on this machine is fetched, because naming it asks for it.
+func (a *app) modelPath(ctx context.Context, name string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".gguf") {
+		if _, err := os.Stat(name); err != nil {
+			return "", fmt.Errorf("model file: %w", err)
+		}
+		return name, nil
+	}
+	m, ok := catalog.Lookup(name)
+	if !ok {
+		return "", fmt.Errorf("there is no model %q in the catalogue: 'ragd models list' shows them; a file needs a path", name)
+	}
+	if path, ok := m.Path(); ok {
+		return path, nil
+	}
+	if a.Offline {
+		return "", fmt.Errorf("model %s is not on this machine and --offline forbids to fetch it: run 'ragd models pull %s' with a connection", name, name)
+	}
+	return a.pull(ctx, m)
+}
+
+// pull fetches a model with a progress bar.
+func (a *app) pull(ctx context.Context, m catalog.Model) (string, error) {
+	bar := a.progress.bar("fetching "+m.Name, bytes)
+	path, err := catalog.Pull(ctx, m, func(done, total int64, stage string) { bar.set(done, total) })
+	bar.done()
+	return path, err
+}
+
+func (a *app) answerModelPath(ctx context.Context) (string, error) {
+	name := a.Model
+	if name == "" {
+		set, _ := a.defaults()
+		name = set.Answer
+	}
+	return a.modelPath(ctx, name)
+}
+
+// openEngine loads the answer model.
+func (a *app) openEngine(ctx context.Context) (*llm.Engine, error) {
+	if a.engine != nil {
+		return a.engine, nil
+	}
+	path, err := a.answerModelPath(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.engine, err = llm.Open(path, llm.Config{Pool: a.workers(), ContextTokens: a.Context, KV: a.kv(), Logger: a.log})
+	if err != nil {
+		return nil, err
+	}
+	a.onClose("engine", a.engine.Close)
+	return a.engine, nil
+}
+
+// openEmbedder loads the embedding model.
+func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
+	if a.embedder != nil {
+		return a.embedder, nil
+	}
+	name := a.Embedder
+	if name == "" {
+		set, _ := a.defaults()
+		name = set.Embed
+	}
+	path, err := a.modelPath(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	a.embedder, err = embed.Open(path, a.workers(), profile(name))
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, a.embedder.Close)
+	return a.embedder, nil
+}
+
+// profile is how the catalogue says a model wants to be used; a file of the user's own is used as it says itself.
+func profile(name string) embed.Profile {
+	m, _ := catalog.Lookup(name)
+	return embed.Profile{Name: m.Name, QueryPrefix: m.Profile.QueryPrefix, PassagePrefix: m.Profile.PassagePrefix, Pooling: m.Profile.Pooling, MaxTokens: m.Profile.MaxTokens}
+}
+
+// openReranker loads the cross-encoder; nil when it is turned off.
+func (a *app) openReranker(ctx context.Context) (retrieve.Reranker, error) {
+	name := a.Reranker
+	if name == "none" {
+		return nil, nil
+	}
+	if name == "" {
+		set, _ := a.defaults()
+		name = set.Rerank
+	}
+	path, err := a.modelPath(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := embed.OpenReranker(path, a.workers(), profile(name))
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, r.Close)
+	return r, nil
+}
+
+// openStore connects to the database: the one of DATABASE_URL, else the private one, which is installed and started when needed.
+func (a *app) openStore(ctx context.Context) (*store.Store, error) {
+	if a.db != nil {
+		return a.db, nil
+	}
+	address, err := a.databaseURL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.db, err = store.Open(ctx, address, a.log)
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, a.db.Close)
+	return a.db, nil
+}
+
+func (a *app) databaseURL(ctx context.Context) (string, error) {
+	if a.DatabaseURL != "" {
+		return a.DatabaseURL, nil
+	}
+	var bar *bar
+	cluster, err := localpg.Start(ctx, a.DataDir, func(done, total int64, stage string) {
+		if total == 0 {
+			a.log.Info("database", "stage", stage)
+			return
+		}
+		if bar == nil {
+			bar = a.progress.bar("installing the private PostgreSQL", bytes)
+		}
+		bar.set(done, total)
+	})
+	if bar != nil {
+		bar.done()
+	}
+	if err != nil {
+		return "", err
+	}
+	a.onClose("database", cluster.Stop)
+	return cluster.URL(), nil
+}
+
+// openRetriever joins database, embedder and reranker.
+func (a *app) openRetriever(ctx context.Context) (*retrieve.Retriever, error) {
+	db, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	embedder, err := a.openEmbedder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reranker, err := a.openReranker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return retrieve.New(db, embedder, reranker, retrieve.Config{}), nil
+}
+
+// openAnswerer opens everything that an answer needs.
+func (a *app) openAnswerer(ctx context.Context) (*answer.Answerer, error) {
+	retriever, err := a.openRetriever(ctx)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := a.openEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return answer.New(retriever, engine, answer.Config{}), nil
+}
+
+// splitter cuts passages in the embedder's own tokens.
+func splitter(e *embed.Encoder) *ingest.Splitter {
+	return &ingest.Splitter{MaxTokens: min(320, e.MaxPassageTokens()), Ends: e.SplitOffsets}
+}
+
+// openPipeline opens what ingestion needs.
+func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
+	db, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	embedder, err := a.openEmbedder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &ingest.Pipeline{Store: db, Embedder: embedder, Splitter: splitter(embedder), Logger: a.log}, nil
+}
+
+// redactURL hides the password in a database URL.
+func redactURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil {
+		return text
+	}
+	return u.Redacted()
+}
+
+// errUsage marks a mistake on the command line that only a command can see.
+var errUsage = errors.New("usage")

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"ragd/answer"
+	"ragd/llm/sample"
+	"ragd/retrieve"
+)
+
+type askCmd struct {
+	Question    []string `arg:"" help:"The question; quotes are not needed."`
+	Corpus      []string `help:"Ask these corpora only." short:"c"`
+	Passages    int      `help:"Passages that the model reads." default:"5"`
+	MaxTokens   int      `help:"Longest answer in tokens." default:"256"`
+	Temperature float32  `help:"0 is reproducible; higher is freer." default:"0"`
+	Seed        uint64   `help:"Seed of the random choices when the temperature is above 0."`
+	JSON        bool     `help:"Print the answer as one JSON object." name:"json"`
+	Explain     bool     `help:"Show the passages with their scores, the token budget and the timings."`
+}
+
+// Help is shown by ragd ask --help.
+func (askCmd) Help() string {
+	return `Every statement of the answer carries a marker like [1]; below the answer stands the exact text that each marker points to. When the documents
+hold no answer, ragd says so instead of guessing.
+
+  ragd ask How many vacation days do I have?
+  ragd ask -c handbook --explain "What is the hotel limit in Oslo?"
+  ragd ask --json "Who approves trips abroad?" | jq .citations`
+}
+
+func (k askCmd) Run(ctx ctxBinding, a *app) error {
+	answerer, err := a.openAnswerer(ctx)
+	if err != nil {
+		return err
+	}
+	q := answer.Question{
+		Text: strings.Join(k.Question, " "), Filter: retrieve.Filter{Corpora: k.Corpus}, Passages: k.Passages, MaxTokens: k.MaxTokens,
+		Sampling: sample.Params{Temperature: k.Temperature, Seed: k.Seed},
+	}
+	for event, err := range answerer.Answer(ctx, q) {
+		switch {
+		case err != nil:
+			return err
+		case event.Text != "" && !k.JSON:
+			fmt.Print(event.Text)
+		case event.Done != nil && k.JSON:
+			enc := json.NewEncoder(os.Stdout)
+			enc.SetEscapeHTML(false)
+			return enc.Encode(event.Done)
+		case event.Done != nil:
+			fmt.Println()
+			printSources(os.Stdout, event.Done)
+			if k.Explain {
+				explain(os.Stdout, event.Done)
+			}
+		}
+	}
+	return nil
+}
+
+// printSources lists what the markers of an answer point to, each quote once.
+func printSources(w io.Writer, a *answer.Answer) {
+	if a.Abstained {
+		fmt.Fprintf(w, "\n  (%s)\n", a.Reason)
+		return
+	}
+	printed := map[string]bool{}
+	for _, c := range a.Citations {
+		key := fmt.Sprintf("%d %d", c.Marker, c.SourceStart)
+		if printed[key] {
+			continue
+		}
+		printed[key] = true
+		where := c.Path
+		if c.Page > 0 {
+			where += fmt.Sprintf(", page %d", c.Page)
+		}
+		fmt.Fprintf(w, "\n  [%d] %s\n      “%s”\n", c.Marker, where, strings.Join(strings.Fields(c.Quote), " "))
+	}
+}
+
+// explain shows how an answer came about.
+func explain(w io.Writer, a *answer.Answer) {
+	fmt.Fprintln(w, "\npassages read")
+	for _, s := range a.Sources {
+		fmt.Fprintf(w, "  [%d] %-44s", s.Marker, fmt.Sprintf("%s p%d", s.Passage.Path, s.Passage.Page))
+		if s.Dense != nil {
+			fmt.Fprintf(w, " dense %.3f (#%d)", s.Dense.Score, s.Dense.Rank)
+		}
+		if s.Lexical != nil {
+			fmt.Fprintf(w, " bm25 %.1f (#%d)", s.Lexical.Score, s.Lexical.Rank)
+		}
+		if s.Rerank != nil {
+			fmt.Fprintf(w, " rerank %.1f", *s.Rerank)
+		}
+		fmt.Fprintln(w)
+	}
+	b := a.Budget
+	fmt.Fprintf(w, "tokens   context %d: rules %d, passages %d, history %d, question %d, answer up to %d\n", b.Context, b.System, b.Passages, b.History, b.Question, b.Answer)
+	printTimings(w, a)
+}
+
+// printTimings says in one line where the time went.
+func printTimings(w io.Writer, a *answer.Answer) {
+	t, u := a.Retrieval, a.Usage
+	fmt.Fprintf(w, "timings  embed %.0f ms, search %.0f ms, rerank %.0f ms, prefill %d tokens (%d cached) %.1f s, first word after %.1f s, %d tokens written in %.1f s, total %.1f s\n",
+		t.Embed.Seconds()*1000, max(t.Dense, t.Lexical).Seconds()*1000, t.Rerank.Seconds()*1000, u.PromptTokens, u.CachedTokens, u.Prefill.Seconds(),
+		a.FirstToken.Seconds(), u.OutputTokens, u.Decode.Seconds(), a.Total.Seconds())
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"ragd/answer"
+	"ragd/server"
+)
+
+type serveCmd struct {
+	Listen     string `help:"host:port. Beyond loopback a key is needed." env:"RAGD_LISTEN" default:"127.0.0.1:8080"`
+	APIKey     string `help:"Key that clients send as a bearer token." env:"RAGD_API_KEY" name:"api-key"`
+	APIKeyFile string `help:"File that holds the key." env:"RAGD_API_KEY_FILE" name:"api-key-file" type:"existingfile"`
+}
+
+// Help is shown by ragd serve --help.
+func (serveCmd) Help() string {
+	return `Serves the page at / and the API at /v1: ask, search, documents, passages, and OpenAI's chat/completions and embeddings. Stops on the first
+interrupt after running answers have ended, on the second at once.
+
+  ragd serve
+  RAGD_API_KEY=$(openssl rand -hex 24) ragd serve --listen 0.0.0.0:8080
+  curl -N localhost:8080/v1/ask -d '{"question":"How many vacation days do I have?","stream":true}'`
+}
+
+func (k serveCmd) Run(ctx ctxBinding, a *app) error {
+	key, err := k.key()
+	if err != nil {
+		return err
+	}
+	return a.serve(ctx, server.Config{Listen: k.Listen, APIKey: key, Version: version()})
+}
+
+func (k serveCmd) key() (string, error) {
+	if k.APIKeyFile == "" {
+		return k.APIKey, nil
+	}
+	data, err := os.ReadFile(k.APIKeyFile)
+	if err != nil {
+		return "", fmt.Errorf("read the API key: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// serve opens everything and serves until ctx ends.
+func (a *app) serve(ctx ctxBinding, c server.Config) error {
+	retriever, err := a.openRetriever(ctx)
+	if err != nil {
+		return err
+	}
+	engine, err := a.openEngine(ctx)
+	if err != nil {
+		return err
+	}
+	pipeline, err := a.openPipeline(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := server.New(server.Parts{
+		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Pipeline: pipeline, Embedder: a.embedder, Engine: engine,
+	}, c, a.log)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, func(address string) {
+		a.progress.step("ragd serves http://%s (stop with Ctrl-C)", address)
+	})
+}

@@ -1,0 +1,13 @@
+// Package examples is the sample corpus: the handbook of a company that does not exist, embedded so that the demo needs nothing but the binary.
+package examples
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed *.md *.txt *.html *.pdf *.docx
+var files embed.FS
+
+// Files returns the documents.
+func Files() fs.FS { return files }

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"ragd/ingest"
+	"ragd/retrieve"
+	"ragd/store"
+)
+
+// Library is what the routes need of the database. *store.Store implements it.
+type Library interface {
+	Ping(ctx context.Context) error
+	Corpora(ctx context.Context, tenant string, names ...string) ([]store.Corpus, error)
+	Documents(ctx context.Context, tenant, corpus string, state ingest.State, after retrieve.DocumentID, limit int) ([]store.Document, error)
+	DocumentByID(ctx context.Context, tenant string, id retrieve.DocumentID) (store.Document, error)
+	DocumentByPath(ctx context.Context, tenant, corpus, path string) (store.Document, error)
+	DeleteDocument(ctx context.Context, tenant string, id retrieve.DocumentID) error
+	Excerpt(ctx context.Context, id retrieve.PassageID, margin int, f retrieve.Filter) (store.Excerpt, error)
+}
+
+func formatID(id int64) string { return strconv.FormatInt(id, 10) }
+
+// pathID reads the id in the path.
+func pathID(c *gin.Context) (int64, error) {
+	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+	if err != nil || id <= 0 {
+		return 0, invalid("id", "%q is not an id; ids are positive whole numbers", c.Param("id"))
+	}
+	return id, nil
+}
+
+// documentJSON describes a document.
+type documentJSON struct {
+	ID       int64    `json:"id"`
+	Corpus   string   `json:"corpus"`
+	Path     string   `json:"path"`
+	Title    string   `json:"title"`
+	Kind     string   `json:"kind"`
+	Language string   `json:"language,omitempty"`
+	Tags     []string `json:"tags"`
+	SHA256   string   `json:"sha256"`
+	Size     int64    `json:"size"`
+	Live     bool     `json:"live"`  // some version of it can be found
+	State    string   `json:"state"` // of the newest version: received, parsed, split, embedded, live or failed
+	Passages int      `json:"passages"`
+	Warnings []string `json:"warnings"`
+	Error    string   `json:"error,omitempty"`
+	Class    string   `json:"error_class,omitempty"`
+}
+
+func documentOf(d store.Document) documentJSON {
+	return documentJSON{
+		ID: int64(d.ID), Corpus: d.Corpus, Path: d.Path, Title: d.Title, Kind: d.Kind, Language: d.Language, Tags: d.Tags, SHA256: d.SHA256, Size: d.Size,
+		Live: d.Live, State: string(d.State), Passages: d.Passages, Warnings: d.Warnings, Error: d.Error, Class: string(d.ErrorClass),
+	}
+}
+
+// pageSize bounds a list; the next page begins after the last id.
+const pageSize = 1000
+
+// documents is GET /v1/documents?corpus=&state=&after=&limit=.
+func (s *Server) documents(c *gin.Context) {
+	after, limit, err := page(c)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	list, err := s.Library.Documents(c.Request.Context(), s.tenant(c), c.Query("corpus"), ingest.State(c.Query("state")), retrieve.DocumentID(after), limit)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	all := make([]documentJSON, len(list))
+	for i, d := range list {
+		all[i] = documentOf(d)
+	}
+	c.JSON(http.StatusOK, gin.H{"documents": all, "has_more": len(all) == limit})
+}
+
+func page(c *gin.Context) (after int64, limit int, err error) {
+	limit = pageSize
+	if text := c.Query("after"); text != "" {
+		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
+			return 0, 0, invalid("after", "after is %q; it must be the id of a document", text)
+		}
+	}
+	if text := c.Query("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > pageSize {
+			return 0, 0, invalid("limit", "limit is %q; it must be between 1 and %d", text, pageSize)
+		}
+	}
+	return after, limit, nil
+}
+
+// document is GET /v1/documents/{id}.
+func (s *Server) document(c *gin.Context) {
+	id, err := pathID(c)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	d, err := s.Library.DocumentByID(c.Request.Context(), s.tenant(c), retrieve.DocumentID(id))
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, documentOf(d))
+}
+
+// deleteDocument is DELETE /v1/documents/{id}: when it returns, nothing of the document is left, in the database or in the engine's caches.
+func (s *Server) deleteDocument(c *gin.Context) {
+	id, err := pathID(c)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	tenant := s.tenant(c)
+	if err := s.Library.DeleteDocument(c.Request.Context(), tenant, retrieve.DocumentID(id)); err != nil {
+		s.fail(c, err)
+		return
+	}
+	// Cached prefixes hold the text of passages.
+	if err := s.Engine.Forget(c.Request.Context(), tenant); err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.Status(http.StatusNoContent)
+}
+
+// corpora is GET /v1/corpora.
+func (s *Server) corpora(c *gin.Context) {
+	list, err := s.Library.Corpora(c.Request.Context(), s.tenant(c))
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	all := make([]gin.H, len(list))
+	for i, k := range list {
+		all[i] = gin.H{"name": k.Name, "embedding_model": k.Index.Model, "documents": k.Documents, "waiting": k.Waiting, "failed": k.Failed, "passages": k.Passages}
+	}
+	c.JSON(http.StatusOK, gin.H{"corpora": all})
+}
+
+// margin is how many bytes of the document a passage is shown with, on each side.
+const margin = 2000
+
+// passage is GET /v1/passages/{id}: a passage between what stands around it.
+func (s *Server) passage(c *gin.Context) {
+	id, err := pathID(c)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	e, err := s.Library.Excerpt(c.Request.Context(), retrieve.PassageID(id), margin, retrieve.Filter{Tenant: s.tenant(c)})
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	start, end := e.Start-e.AroundStart, e.End-e.AroundStart
+	c.JSON(http.StatusOK, gin.H{
+		"id": int64(e.ID), "document_id": int64(e.Document), "corpus": e.Corpus, "path": e.Path, "title": e.Title, "heading": e.Heading, "page": e.Page,
+		"start": e.Start, "end": e.End, "text": e.Text, "before": e.Around[:start], "after": e.Around[end:], "current": e.Live,
+	})
+}
+
+// corpusName is what a corpus may be called: it stands in URLs, on command lines and in file names.
+var corpusName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// searchRequest is the body of POST /v1/search.
+type searchRequest struct {
+	Query   string   `json:"query"`
+	Corpora []string `json:"corpora"`
+	Limit   int      `json:"limit"`
+}
+
+// search is POST /v1/search: the passages that an answer would be written from.
+func (s *Server) search(c *gin.Context) {
+	var body searchRequest
+	if err := decode(c, &body); err != nil {
+		s.fail(c, err)
+		return
+	}
+	if body.Limit == 0 {
+		body.Limit = 10
+	}
+	if body.Query == "" || body.Limit < 1 || body.Limit > 100 {
+		s.fail(c, invalid("query", "query must not be empty, and limit must be between 1 and 100"))
+		return
+	}
+	found, err := s.Retriever.Retrieve(c.Request.Context(), body.Query, retrieve.Filter{Tenant: s.tenant(c), Corpora: body.Corpora}, body.Limit)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	results := []sourceJSON{}
+	for i, r := range found.Ranked {
+		j := scoredOf(r)
+		j.Marker = i + 1
+		results = append(results, j)
+	}
+	t := found.Timings
+	c.JSON(http.StatusOK, gin.H{"results": results, "timings": timingsJSON{
+		Embed: milliseconds(t.Embed), Dense: milliseconds(t.Dense), Lexical: milliseconds(t.Lexical), Rerank: milliseconds(t.Rerank)}})
+}
