@@ -132,47 +132,41 @@ func (in *Input) setRow(t int, x []float32) {
 		}
 	}
 	if in.hasRecords {
-		dst := in.records[start*(in.cols/blockElems):]
-		for b := range in.cols / blockElems {
-			dst[b*rows+row].set(x[b*blockElems : (b+1)*blockElems])
-		}
+		quantize(in.records[start*(in.cols/blockElems)+row:], rows, x)
 	}
 }
 
 // set quantizes x, 32 values: levels are rounded to nearest, ties to even, in [-127, 127].
 func (r *record) set(x []float32) {
-	var largest float32
+	var bits uint32 // of the largest magnitude: as integers, NaN is above infinity
 	for _, v := range x {
-		if v < 0 {
-			v = -v
-		}
-		if !(v <= largest) { // a NaN replaces anything and is then replaced by nothing
-			largest = v
-			if v != v {
-				break
-			}
-		}
+		bits = max(bits, math.Float32bits(v)&^(1<<31))
 	}
 	*r = record{}
-	var toLevel float32
+	largest := math.Float32frombits(bits)
+	var sums [2]int32
 	switch {
 	case !(largest <= maxActivation):
 		r.scale = float32(math.NaN())
 	case largest >= minActivation:
-		toLevel = 127 / largest
-		r.scale = math.Float32frombits(math.Float32bits(largest/127) &^ 3)
-	}
-	var sums [2]int32
-	if toLevel > 0 {
+		toLevel := 127 / largest
 		for i, v := range x {
 			q := int32(math.RoundToEven(float64(v * toLevel)))
 			r.levels[i] = int8(q)
 			sums[i/16] += q
 		}
+		r.scale = math.Float32frombits(math.Float32bits(largest/127) &^ 3)
 	}
 	sum := sums[0] + sums[1]
 	r.offset = -0x1.8p23 * r.scale
 	r.sum = r.scale * float32(sum)
 	r.start = [3]int32{magicBits - 8*sum, magicBits - 16*sum, magicBits - 128*sum}
 	r.halves = [2]int32{magicBits - 32*sums[0], magicBits - 32*sums[1]}
+}
+
+// quantizeGeneric fills one record per 32 values of x; they are stride apart in dst.
+func quantizeGeneric(dst []record, stride int, x []float32) {
+	for b := range len(x) / blockElems {
+		dst[b*stride].set(x[b*blockElems : (b+1)*blockElems])
+	}
 }

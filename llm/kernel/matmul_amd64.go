@@ -8,6 +8,15 @@ import (
 	"ragd/llm/quant"
 )
 
+// quantize fills one record per 32 values of x; they are stride apart in dst.
+func quantize(dst []record, stride int, x []float32) {
+	if active == Generic {
+		quantizeGeneric(dst, stride, x)
+		return
+	}
+	quantizeAVX2((*byte)(unsafe.Pointer(&dst[0])), stride*recordBytes, &x[0], len(x)/blockElems)
+}
+
 // unpack unpacks n blocks of 32 elements of a panel, from block b, into panel p of the tile. For K-quants b and n are
 // multiples of eight.
 func unpack(m *Matrix, dst *quantTile, p, panel, b, n int) {

@@ -19,3 +19,5 @@ func gemmFloat(tile *floatTile, xs []float32, stride, n int, c []float32, rows i
 func gemv(m *Matrix, in *Input, panel, panels int, dst []float32) {
 	panic("kernel: gemv without assembly")
 }
+
+func quantize(dst []record, stride int, x []float32) { quantizeGeneric(dst, stride, x) }

@@ -21,6 +21,11 @@ func peakDotAVX2(n int)
 //go:noescape
 func readAVX2(p *byte, n int)
 
+// quantizeAVX2 fills n records, stride bytes apart, with 32 activations each.
+//
+//go:noescape
+func quantizeAVX2(rec *byte, stride int, x *float32, n int)
+
 // unpackQ4_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape

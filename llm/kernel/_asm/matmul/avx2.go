@@ -333,6 +333,7 @@ func gemm256(k kind, width int, m int) {
 	sum := func(r, h int) VecPhysical { return y(2*m + 2*r + h) }
 	words := func(r, h int) VecPhysical { return y(4*m + 2*r + h) } // not with four bits, where sum serves
 	w := [2]VecPhysical{Y12, Y13}
+	magnitude := [2]VecPhysical{Y10, Y11} // of eight-bit levels, which need no words
 	b, tmp := Y14, Y15
 	for r := range m {
 		for h := range 2 {
@@ -362,16 +363,17 @@ func gemm256(k kind, width int, m int) {
 		for i := from; i < to; i++ {
 			for h := range 2 {
 				VMOVDQU(at(tile, 64*i+32*h), w[h])
+				if width == 8 {
+					VPABSB(w[h], magnitude[h])
+				}
 			}
 			for r := range m {
 				VPBROADCASTD(at(rec, recordBytes*r+4*i), b)
 				for h := range 2 {
 					switch {
 					case width == 8:
-						t2 := words(r, h)
-						VPABSB(w[h], tmp)
-						VPSIGNB(w[h], b, t2)
-						VPMADDUBSW(t2, tmp, tmp)
+						VPSIGNB(w[h], b, tmp)
+						VPMADDUBSW(tmp, magnitude[h], tmp)
 						VPMADDWD(words1, tmp, tmp)
 						VPADDD(tmp, sum(r, h), sum(r, h))
 					case width == 4 && i == 0:

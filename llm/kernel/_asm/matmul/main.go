@@ -22,6 +22,11 @@ var (
 	bytes10   Mem
 	bytes30   Mem
 	bytes80   Mem
+	bytes01   Mem
+	absMask   Mem // eight float masks without the sign
+	packOrder Mem // undoes the lane order of VPACKSSDW and VPACKSSWB
+	float127  Mem
+	negMagic  Mem // -1.5*2^23
 )
 
 func main() {
@@ -29,6 +34,7 @@ func main() {
 	constants()
 	cpu()
 	peak()
+	quantize()
 	for _, f := range formats {
 		unpack512(f)
 		gemv512(f)
@@ -92,6 +98,16 @@ func constants() {
 	bytes10 = repeated("bytes10", 0x10*bytes)
 	bytes30 = repeated("bytes30", 0x30*bytes)
 	bytes80 = repeated("bytes80", 0x80*bytes)
+	bytes01 = repeated("bytes01", bytes)
+	absMask = repeated("absMask", 0x7fffffff7fffffff)
+	packOrder = GLOBL("packOrder", RODATA|NOPTR)
+	for i, v := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
+		DATA(4*i, U32(v))
+	}
+	float127 = GLOBL("float127", RODATA|NOPTR)
+	DATA(0, F32(127))
+	negMagic = GLOBL("negMagic", RODATA|NOPTR)
+	DATA(0, F32(-0x1.8p23))
 }
 
 // cpu generates the instructions that read what the processor can do, and the one that calms a spinning thread.
