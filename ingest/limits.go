@@ -11,7 +11,6 @@ type Limits struct {
 	Entries     int           // members of an archive, parts of a mail; default 20,000
 	Depth       int           // nesting of archives, mails, elements; default 8 containers
 	Time        time.Duration // wall clock of one Parse; default 2 minutes
-	PDFMemory   int64         // address space of the PDF reader; default 512 MiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -22,7 +21,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.Entries, 20000)
 	setDefault(&l.Depth, 8)
 	setDefault(&l.Time, 2*time.Minute)
-	setDefault(&l.PDFMemory, 512<<20)
 	return l
 }
 

@@ -1,5 +1,430 @@
 package ingest
 
-import "context"
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
-func readPDF(ctx context.Context, s *source, b *builder) error { return nil }
+	"github.com/klippa-app/go-pdfium"
+	"github.com/klippa-app/go-pdfium/enums"
+	pdferrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/structs"
+	"github.com/klippa-app/go-pdfium/webassembly"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// pdfMemoryPages caps one PDFium instance at 512 MiB (pages of 64 KiB), the file included.
+const pdfMemoryPages = 8192
+
+// pdfPool starts PDFium once per process. It is WebAssembly without any file
+// system, network or clock worth mentioning: a hostile file meets a sandbox that
+// can be killed. Compiling it takes seconds, so the result is cached on disk.
+var pdfPool = sync.OnceValues(func() (pdfium.Pool, error) {
+	config := wazero.NewRuntimeConfig().
+		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling).
+		WithMemoryLimitPages(pdfMemoryPages).
+		WithCloseOnContextDone(true)
+	if cache, err := os.UserCacheDir(); err == nil { // without a cache every start compiles again
+		if c, err := wazero.NewCompilationCacheWithDir(filepath.Join(cache, "ragd", "wasm")); err == nil {
+			config = config.WithCompilationCache(c)
+		}
+	}
+	return webassembly.Init(webassembly.Config{
+		MaxTotal:      max(runtime.GOMAXPROCS(0), 2),
+		FSConfig:      wazero.NewFSConfig(), // the default would mount the whole disk
+		RuntimeConfig: config,
+		Stdout:        io.Discard,
+		Stderr:        io.Discard,
+	})
+})
+
+// readPDF reads the text layer page by page. Each document has its own PDFium
+// instance: memory really returns, and a crash or a kill harms nobody else.
+func readPDF(ctx context.Context, s *source, b *builder) error {
+	pool, err := pdfPool()
+	if err != nil {
+		return failf(Unsupported, "%s: the PDF reader does not start (%v)", s.name, err)
+	}
+	instance, err := pool.GetInstanceWithContext(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return failf(Unsupported, "%s: the PDF reader does not start (%v)", s.name, err)
+	}
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		_ = instance.Kill() // its only error is "already closed"
+	})
+	defer func() {
+		if stop() {
+			_ = instance.Close() // the instance is dropped either way
+		} else {
+			<-killed
+		}
+	}()
+	p := &pdfReader{s: s, pdf: instance}
+	err = p.read(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		if unsound := p.unsound(); errors.Is(unsound, ErrUnsupported) {
+			return unsound
+		}
+		return err
+	}
+	p.layout(b)
+	if p.empty == len(p.pages) {
+		if err := p.unsound(); err != nil {
+			return err
+		}
+		return failf(NoText, "%s has no text layer on any of its %d pages (a scan, or drawings only); run it through OCR, for example with ocrmypdf, and ingest the result", s.name, len(p.pages))
+	}
+	if p.empty > 0 {
+		b.warn(WarnEmptyPages)
+	}
+	return nil
+}
+
+// pdfReader holds one open document and the lines drawn from it.
+type pdfReader struct {
+	s     *source
+	pdf   pdfium.Pdfium
+	doc   references.FPDF_DOCUMENT
+	title string
+	pages [][]pdfLine
+	empty int // pages without text
+}
+
+// pdfLine is one line of text as PDFium orders them, with what its first and
+// last characters tell about the typography. Coordinates are points, y upwards,
+// turned so that text runs to the right.
+type pdfLine struct {
+	text        string
+	left, right float64
+	first, last float64 // bottoms of the first and last character: a line joined over a hyphen spans two
+	size        float64 // height of a line of the font, about 1.15 times its size
+	bold        bool
+	vertical    bool
+}
+
+func (p *pdfReader) read(ctx context.Context) error {
+	opened, err := p.pdf.OpenDocument(&requests.OpenDocument{File: &p.s.data})
+	if err != nil {
+		return p.openError(err)
+	}
+	p.doc = opened.Document
+	if meta, err := p.pdf.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: p.doc, Tag: "Title"}); err == nil {
+		p.title = meta.Value
+	}
+	count, err := p.pdf.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: p.doc})
+	if err != nil {
+		return p.damaged(err)
+	}
+	if count.PageCount == 0 {
+		return failf(Corrupt, "%s is a PDF without pages; the file is damaged, get a fresh copy", p.s.name)
+	}
+	if count.PageCount > p.s.Entries {
+		return failf(TooLarge, "%s has %d pages, over the limit of %d; split it", p.s.name, count.PageCount, p.s.Entries)
+	}
+	failed := 0
+	for i := range count.PageCount {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		lines, err := p.page(i)
+		if err != nil { // one bad page does not spoil the others
+			failed++
+		}
+		p.pages = append(p.pages, lines)
+	}
+	if failed == count.PageCount {
+		return failf(Corrupt, "%s: none of its %d pages can be read; the file is damaged, get a fresh copy", p.s.name, failed)
+	}
+	return nil
+}
+
+func (p *pdfReader) openError(err error) error {
+	switch {
+	case errors.Is(err, pdferrors.ErrPassword):
+		return failf(Encrypted, "%s asks for a password; remove it in a PDF program and ingest the file again", p.s.name)
+	case errors.Is(err, pdferrors.ErrSecurity):
+		return failf(Encrypted, "%s is encrypted in a way that cannot be opened; save it without protection", p.s.name)
+	}
+	return p.damaged(err)
+}
+
+// unsound explains a file without text by its own defects, if it has any: a
+// cross-reference table that is missing was cut off, and what PDFium then finds is a guess.
+func (p *pdfReader) unsound() error {
+	switch {
+	case bytes.Contains(p.s.data, []byte("/BrotliDecode")):
+		return failf(Unsupported, "%s is compressed with Brotli, which the PDF reader doesn't know; print it to a new PDF", p.s.name)
+	case !bytes.Contains(p.s.data[max(len(p.s.data)-64<<10, 0):], []byte("startxref")):
+		return failf(Corrupt, "%s is a PDF without its table of contents, and no text can be recovered; get a fresh copy", p.s.name)
+	}
+	return nil
+}
+
+func (p *pdfReader) damaged(err error) error {
+	return failf(Corrupt, "%s cannot be read as a PDF (%v); the file is damaged or cut off, get a fresh copy", p.s.name, err)
+}
+
+// page reads the lines of page i.
+func (p *pdfReader) page(i int) ([]pdfLine, error) {
+	loaded, err := p.pdf.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: p.doc, Index: i})
+	if err != nil {
+		return nil, err
+	}
+	defer p.pdf.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page})
+	page := requests.Page{ByReference: &loaded.Page}
+	lines, err := p.lines(page)
+	if err != nil {
+		return nil, err
+	}
+	if isVertical(lines) && p.widen(page) {
+		if lines, err = p.lines(page); err != nil {
+			return nil, err
+		}
+	}
+	return append(readingOrder(lines), p.annotations(page)...), nil
+}
+
+// lines reads the page's text, in PDFium's order.
+func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
+	tp, err := p.pdf.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		return nil, err
+	}
+	defer p.pdf.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: tp.TextPage})
+	chars, err := p.pdf.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: tp.TextPage})
+	if err != nil {
+		return nil, err
+	}
+	if chars.Count <= 0 {
+		return nil, nil
+	}
+	got, err := p.pdf.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: tp.TextPage, StartIndex: 0, Count: chars.Count})
+	if err != nil {
+		return nil, err
+	}
+	var lines []pdfLine
+	unit := 0 // UTF-16 index of the line in the page's text
+	for raw := range strings.Lines(got.Text) {
+		text := strings.TrimRight(raw, "\r\n\x00")
+		if trimmed := strings.TrimSpace(text); trimmed != "" {
+			lead := utf16Len(text[:strings.Index(text, trimmed)])
+			line := pdfLine{text: trimmed}
+			p.measure(tp.TextPage, &line, unit+lead, unit+lead+utf16Len(trimmed)-1)
+			lines = append(lines, line)
+		}
+		unit += utf16Len(raw)
+	}
+	return lines, nil
+}
+
+// isVertical reports a page with columns of upright characters, or without any text.
+func isVertical(lines []pdfLine) bool {
+	if len(lines) == 0 {
+		return true
+	}
+	for _, l := range lines {
+		if l.vertical {
+			return true
+		}
+	}
+	return false
+}
+
+// readingOrder puts the columns of vertical CJK text from right to left; PDFium
+// lists them as they were drawn or from left to right.
+func readingOrder(lines []pdfLine) []pdfLine {
+	cjk := 0
+	for _, l := range lines {
+		if r, _ := utf8.DecodeRuneInString(l.text); l.vertical && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Ps) {
+			cjk++
+		}
+	}
+	if cjk*2 <= len(lines) {
+		return lines
+	}
+	// Columns that overlap in height form a band; bands go down the page.
+	slices.SortStableFunc(lines, func(a, b pdfLine) int { return cmp.Compare(a.left, b.left) })
+	for start := 0; start < len(lines); {
+		end, reach := start+1, lines[start].right
+		for end < len(lines) && lines[end].left < reach {
+			reach = max(reach, lines[end].right)
+			end++
+		}
+		slices.SortStableFunc(lines[start:end], func(a, b pdfLine) int { return cmp.Compare(b.first, a.first) })
+		start = end
+	}
+	return lines
+}
+
+// widenObjects is more objects than a page of vertical text has.
+const widenObjects = 2000
+
+// widen gives text objects without width some: PDFium drops them from the
+// text, and a column of vertical writing whose font isn't embedded is one. A
+// slight shear changes neither order nor characters.
+func (p *pdfReader) widen(page requests.Page) bool {
+	count, err := p.pdf.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
+	if err != nil {
+		return false
+	}
+	widened := false
+	for i := range min(count.Count, widenObjects) {
+		object, err := p.pdf.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: i})
+		if err != nil {
+			continue
+		}
+		kind, err := p.pdf.FPDFPageObj_GetType(&requests.FPDFPageObj_GetType{PageObject: object.PageObject})
+		if err != nil || kind.Type != enums.FPDF_PAGEOBJ_TEXT {
+			continue
+		}
+		box, err := p.pdf.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: object.PageObject})
+		if err != nil || box.Right-box.Left > 0.01 || box.Top-box.Bottom < 1 {
+			continue
+		}
+		shear := structs.FPDF_FS_MATRIX{A: 1, C: 0.01, D: 1, E: -0.01 * box.Bottom}
+		_, err = p.pdf.FPDFPageObj_Transform(&requests.FPDFPageObj_Transform{PageObject: object.PageObject, Transform: shear})
+		widened = widened || err == nil
+	}
+	return widened
+}
+
+// annotations are the text that readers of the page see in form fields and notes.
+func (p *pdfReader) annotations(page requests.Page) []pdfLine {
+	count, err := p.pdf.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
+	if err != nil {
+		return nil
+	}
+	var lines []pdfLine
+	for i := range min(count.Count, 1000) {
+		if text := strings.TrimSpace(p.annotation(page, i)); text != "" {
+			lines = append(lines, pdfLine{text: text})
+		}
+	}
+	return lines
+}
+
+func (p *pdfReader) annotation(page requests.Page, i int) string {
+	got, err := p.pdf.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: i})
+	if err != nil {
+		return ""
+	}
+	defer p.pdf.FPDFPage_CloseAnnot(&requests.FPDFPage_CloseAnnot{Annotation: got.Annotation})
+	subtype, err := p.pdf.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: got.Annotation})
+	if err != nil {
+		return ""
+	}
+	value := func(key string) string {
+		v, err := p.pdf.FPDFAnnot_GetStringValue(&requests.FPDFAnnot_GetStringValue{Annotation: got.Annotation, Key: key})
+		if err != nil { // the annotation has no such entry
+			return ""
+		}
+		return v.Value
+	}
+	switch subtype.Subtype {
+	case enums.FPDF_ANNOT_SUBTYPE_TEXT, enums.FPDF_ANNOT_SUBTYPE_FREETEXT:
+		return value("Contents")
+	case enums.FPDF_ANNOT_SUBTYPE_WIDGET:
+		text := value("V")
+		if label := cmp.Or(value("TU"), value("T")); label != "" && text != "" && value("FT") != "Btn" {
+			return label + ": " + text
+		}
+		return text
+	}
+	return ""
+}
+
+func utf16Len(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// measure asks for the typography of a line's first and last characters,
+// given as indices into the page's UTF-16 text. Without answers the line
+// keeps zeros and the layout falls back on the text alone.
+func (p *pdfReader) measure(tp references.FPDF_TEXTPAGE, line *pdfLine, from, to int) {
+	first, ok := p.charBox(tp, from)
+	if !ok {
+		return
+	}
+	last, ok := p.charBox(tp, to)
+	if !ok {
+		return
+	}
+	line.bold = p.isBold(tp, first.index) && p.isBold(tp, last.index)
+	dx, dy := last.left-first.left, last.bottom-first.bottom
+	switch hyphens := strings.Count(line.text, pdfHyphen); {
+	case abs(dy) <= 2*abs(dx) || hyphens > 0: // horizontal
+		line.left, line.right = min(first.left, last.left), max(first.right, last.right)
+		line.first, line.last = first.bottom, last.bottom
+		line.size = first.top - first.bottom
+	case dy < 0: // runs down: a page turned right, or vertical writing
+		line.vertical = true
+		line.left, line.right, line.first, line.last = -first.top, -last.bottom, first.left, last.left
+		line.size = first.right - first.left
+	default: // runs up
+		line.vertical = true
+		line.left, line.right, line.first, line.last = first.bottom, last.top, -first.right, -last.right
+		line.size = first.right - first.left
+	}
+}
+
+func (p *pdfReader) isBold(tp references.FPDF_TEXTPAGE, char int) bool {
+	info, err := p.pdf.FPDFText_GetFontInfo(&requests.FPDFText_GetFontInfo{TextPage: tp, Index: char})
+	if err != nil {
+		return false
+	}
+	name := strings.ToLower(info.FontName)
+	for _, weight := range [...]string{"bold", "black", "heavy", "demi"} {
+		if strings.Contains(name, weight) {
+			return true
+		}
+	}
+	return false
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+type pdfBox struct {
+	index                    int // of the character, which is not that of the text
+	left, right, top, bottom float64
+}
+
+func (p *pdfReader) charBox(tp references.FPDF_TEXTPAGE, unit int) (pdfBox, bool) {
+	at, err := p.pdf.FPDFText_GetCharIndexFromTextIndex(&requests.FPDFText_GetCharIndexFromTextIndex{TextPage: tp, NTextIndex: unit})
+	if err != nil || at.CharIndex < 0 {
+		return pdfBox{}, false
+	}
+	// The loose box covers the whole line height, whatever the glyph: its bottom
+	// is the same for "a" and "g", its height is the font's size on the page.
+	box, err := p.pdf.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: tp, Index: at.CharIndex})
+	if err != nil {
+		return pdfBox{}, false
+	}
+	return pdfBox{at.CharIndex, float64(box.Rect.Left), float64(box.Rect.Right), float64(box.Rect.Top), float64(box.Rect.Bottom)}, true
+}
