@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-//go:embed *.md *.txt *.html *.pdf *.docx
+//go:embed handbook.md security.txt benefits.html travel-policy.pdf onboarding.docx
 var files embed.FS
 
 // Files returns the documents.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"ragd/ingest"
 )
@@ -50,4 +51,28 @@ func runParse(ctx context.Context, path string, out io.Writer) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(p)
+}
+
+type parseCmd struct {
+	File string `arg:"" help:"The file to read." type:"existingfile"`
+	JSON bool   `help:"Print one JSON object: path, kind, pages, warnings, error." name:"json"`
+}
+
+// Run shows what ragd reads out of a file; without --json as text, with a line before each page.
+func (k parseCmd) Run(ctx ctxBinding) error {
+	if k.JSON {
+		return runParse(ctx, k.File, os.Stdout)
+	}
+	d, err := ingest.ParseFile(ctx, k.File, ingest.Limits{})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("# %s, %s, %d bytes of text, warnings: %v\n", d.Kind, d.Title, len(d.Text), d.Warnings)
+	for _, page := range d.Pages {
+		if page.Number > 0 {
+			fmt.Printf("\n# page %d\n", page.Number)
+		}
+		fmt.Println(d.Text[page.Start:page.End])
+	}
+	return nil
 }
