@@ -78,50 +78,36 @@ func addPostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, ps
 	return countLanguages(ctx, tx, tenant, corpus, ps, 1)
 }
 
-// removePostings takes passages out of the lexical index of a corpus, whose row the caller has locked. It reads only the blocks that can hold them;
-// when it doesn't find there what the passages say they have, it looks through the whole index, so that a removal is complete even in a damaged one.
+// removePostings takes passages, in the order of their ids, out of the lexical index of a corpus, whose row the caller has locked. It reads only the
+// blocks that can hold them.
 func removePostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, ps []indexed) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	gone, terms, want := map[int64]bool{}, map[string]bool{}, 0
+	gone, terms := map[int64]bool{}, map[string]bool{}
 	for _, p := range ps {
 		gone[p.id] = true
-		want += len(p.terms)
 		for _, term := range p.terms {
 			terms[term] = true
 		}
 	}
-	first, last := ps[0].id, ps[len(ps)-1].id
-	blocks, err := readBlocks(ctx, tx, `SELECT term, block, data FROM postings
-		WHERE tenant = $1 AND corpus = $2 AND term = ANY($3) AND first <= $4 AND last >= $5`, tenant, corpus, slices.Sorted(maps.Keys(terms)), last, first)
+	blocks, err := readBlocks(ctx, tx, `SELECT term, block, data FROM postings WHERE tenant = $1 AND corpus = $2 AND term = ANY($3) AND first <= $4 AND last >= $5`,
+		tenant, corpus, slices.Sorted(maps.Keys(terms)), ps[len(ps)-1].id, ps[0].id)
 	if err != nil {
 		return err
 	}
-	changed, removed := without(blocks, gone)
-	if removed != want {
-		if blocks, err = readBlocks(ctx, tx, `SELECT term, block, data FROM postings WHERE tenant = $1 AND corpus = $2`, tenant, corpus); err != nil {
-			return err
+	var changed []block
+	for _, b := range blocks {
+		n := len(b.postings)
+		b.postings = slices.DeleteFunc(b.postings, func(p posting) bool { return gone[p.passage] })
+		if len(b.postings) < n {
+			changed = append(changed, b)
 		}
-		changed, _ = without(blocks, gone)
 	}
 	if err := writeBlocks(ctx, tx, tenant, corpus, changed); err != nil {
 		return err
 	}
 	return countLanguages(ctx, tx, tenant, corpus, ps, -1)
-}
-
-// without removes the passages in gone from blocks and returns the blocks that changed, and how many postings went.
-func without(blocks []block, gone map[int64]bool) (changed []block, removed int) {
-	for _, b := range blocks {
-		n := len(b.postings)
-		b.postings = slices.DeleteFunc(b.postings, func(p posting) bool { return gone[p.passage] })
-		if len(b.postings) < n {
-			removed += n - len(b.postings)
-			changed = append(changed, b)
-		}
-	}
-	return changed, removed
 }
 
 func readBlocks(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]block, error) {

@@ -1,0 +1,11 @@
+package indextest_test
+
+import (
+	"testing"
+
+	"ragd/retrieve/indextest"
+)
+
+func TestMemory(t *testing.T) {
+	indextest.Run(t, func(*testing.T) indextest.Loader { return &indextest.Memory{} })
+}
