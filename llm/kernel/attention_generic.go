@@ -15,15 +15,14 @@ func scoresGeneric(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]
 	for p := from; p < to; p++ {
 		widenGeneric(kind, page, k[p])
 		for r := range rows {
-			out := dst[r*splitTokens+p*PageTokens:][:PageTokens]
-			clear(out)
+			var acc [PageTokens]float32
 			for d, x := range q[r*dim : (r+1)*dim] {
-				for i, y := range page[d*PageTokens : (d+1)*PageTokens] {
-					out[i] += float32(x * y)
+				for i, y := range (*[PageTokens]float32)(page[d*PageTokens:]) {
+					acc[i] += float32(x * y)
 				}
 			}
-			for i := range out {
-				out[i] *= scale[p*PageTokens+i]
+			for i, y := range acc {
+				dst[r*splitTokens+p*PageTokens+i] = y * scale[p*PageTokens+i]
 			}
 		}
 	}

@@ -19,5 +19,4 @@ func expSplit(s, scale []float32, rows, n int, top, total []float32) {
 func join(sum, part []float32, a, b float32)      { joinGeneric(sum, part, a, b) }
 func finish(dst, sum []float32, s float32)        { finishGeneric(dst, sum, s) }
 func widen(kind KVType, dst []float32, src *byte) { widenGeneric(kind, dst, src) }
-func packKeys(dst, k []float32, n, stride int)    { packKeysGeneric(dst, k, n, stride) }
 func toHalf(dst []uint16, x []float32)            { toHalfGeneric(dst, x) }

@@ -104,9 +104,8 @@ func (r *Rope) angles(row []float32, pos int) {
 	}
 }
 
-func rotateHalvesGeneric(x, row []float32) {
-	n := len(x) / 2
-	lo, hi, cos, sin := x[:n], x[n:2*n], row[:n], row[n:2*n]
+// rotateHalvesGeneric rotates the pairs (lo[i], hi[i]).
+func rotateHalvesGeneric(lo, hi, cos, sin []float32) {
 	for i := range lo {
 		a, b := lo[i], hi[i]
 		lo[i] = float32(a*cos[i]) - float32(b*sin[i])
@@ -114,10 +113,9 @@ func rotateHalvesGeneric(x, row []float32) {
 	}
 }
 
-func rotatePairsGeneric(x, row []float32) {
-	n := len(x)
-	cos, sin := row[:n], row[n:2*n]
-	for i := 0; i+1 < n; i += 2 {
+// rotatePairsGeneric rotates the pairs (x[2i], x[2i+1]); the even entries of sin are negated.
+func rotatePairsGeneric(x, cos, sin []float32) {
+	for i := 0; i+1 < len(x); i += 2 {
 		a, b := x[i], x[i+1]
 		x[i] = float32(a*cos[i]) + float32(b*sin[i])
 		x[i+1] = float32(b*cos[i+1]) + float32(a*sin[i+1])

@@ -21,20 +21,22 @@ const (
 	roundC  = 0x1.8p23           // adding and subtracting it rounds to the nearest integer, ties to even
 )
 
-// exp2 returns 2^x for x <= 0 within 2 ulp; exactly 1 at 0 and 0 below -126.
+// exp2 returns 2^x for x <= 0 within 2 ulp; exactly 1 at 0, 0 below -126 and for NaN.
 func exp2(x float32) float32 {
-	if x < exp2Min {
+	if !(x >= exp2Min) {
 		return 0
 	}
 	n := float32(x+roundC) - roundC
 	return ldexp(exp2Poly(x-n), n)
 }
 
-// exp returns e^x within 2 ulp; 0 below -87.33, the largest results come from x = 88.
+// exp returns e^x within 2 ulp; 0 below -87.33 and for NaN. Arguments above 88 count as 88.
 func exp(x float32) float32 {
-	x = min(x, 88)
+	if x > 88 {
+		x = 88
+	}
 	t := float32(x * log2eHi)
-	if t < exp2Min {
+	if !(t >= exp2Min) {
 		return 0
 	}
 	n := float32(t+roundC) - roundC
@@ -53,9 +55,6 @@ func exp2Poly(r float32) float32 {
 
 // ldexp returns p * 2^n by adding n to p's exponent field; the sum must stay in the normal range.
 func ldexp(p, n float32) float32 {
-	if n != n {
-		return n
-	}
 	return math.Float32frombits(math.Float32bits(p) + uint32(int32(n))<<23)
 }
 
@@ -193,7 +192,7 @@ func maxOfGeneric(x []float32) float32 {
 	return m
 }
 
-// expSumGeneric sets x[i] = exp(x[i]-top) and returns the sum.
+// expSumGeneric sets x[i] = exp(x[i]-top) and returns the sum over 16 lanes.
 func expSumGeneric(x []float32, top float32) float32 {
 	var acc [lanes]float32
 	for i, v := range x {
@@ -203,13 +202,12 @@ func expSumGeneric(x []float32, top float32) float32 {
 	return reduce(&acc)
 }
 
-func argMaxGeneric(x []float32) int {
-	best, at := float32(math.Inf(-1)), 0
-	found := false
-	for i, v := range x {
-		if v > best || !found && v == v {
-			best, at, found = v, i, true
+// indexOf returns the first index of v in x, or 0.
+func indexOf(x []float32, v float32) int {
+	for i, y := range x {
+		if y == v {
+			return i
 		}
 	}
-	return at
+	return 0
 }

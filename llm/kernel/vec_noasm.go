@@ -1,3 +1,5 @@
+//go:build !amd64 || purego
+
 package kernel
 
 func sum(x []float32) float32                             { return sumGeneric(x) }
@@ -13,6 +15,8 @@ func gelu(x []float32)                                    { geluGeneric(x) }
 func softCap(x []float32, limit, out float32)             { softCapGeneric(x, limit, out) }
 func maxOf(x []float32) float32                           { return maxOfGeneric(x) }
 func expSum(x []float32, top float32) float32             { return expSumGeneric(x, top) }
-func argMax(x []float32) int                              { return argMaxGeneric(x) }
-func rotateHalves(x, row []float32)                       { rotateHalvesGeneric(x, row) }
-func rotatePairs(x, row []float32)                        { rotatePairsGeneric(x, row) }
+func rotateHalves(x, row []float32) {
+	n := len(x) / 2
+	rotateHalvesGeneric(x[:n], x[n:2*n], row[:n], row[n:2*n])
+}
+func rotatePairs(x, row []float32) { rotatePairsGeneric(x, row[:len(x)], row[len(x):2*len(x)]) }

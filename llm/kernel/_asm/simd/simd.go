@@ -53,6 +53,25 @@ func (s ISA) Const(name string, value float64, r VecPhysical) {
 	VBROADCASTSS(m, r)
 }
 
+// Vector returns memory that holds a float32 constant 16 times, to be an operand where registers are short. The value NaN
+// stands for the mask of everything but the sign.
+func (s ISA) Vector(name string, value float64) Mem {
+	name += "x16"
+	m, ok := constants[name]
+	if !ok {
+		bits := math.Float32bits(float32(value))
+		if math.IsNaN(value) {
+			bits = 0x7fffffff
+		}
+		m = GLOBL(name, RODATA|NOPTR)
+		for i := range 16 {
+			DATA(4*i, U32(bits))
+		}
+		constants[name] = m
+	}
+	return m
+}
+
 // Reduce combines 16 lanes, held in one register (AVX-512) or two (AVX2), to one in element 0 of the first: lane i with
 // i+8, then 4, 2 and 1. op takes two sources and a destination.
 func (s ISA) Reduce(lanes []VecPhysical, tmp VecPhysical, op func(a, b, d Op)) {
@@ -107,6 +126,9 @@ func (s ISA) NewExp(regs []VecPhysical) Exp {
 	s.Const("log2eLo", log2e-hi, e.lo)
 	return e
 }
+
+// One is the constant 1.
+func (e Exp) One() VecPhysical { return e.c[0] }
 
 // Power replaces x by 2^x; t, p and mask are temporaries (mask in AVX2 only, AVX-512 takes K1).
 func (e Exp) Power(x, t, p, mask VecPhysical) {
