@@ -26,4 +26,4 @@
 // Architectures Software Developer's Manual, volume 2; AMX: the same, volume 1, chapter 18.
 package kernel
 
-//go:generate sh -c "cd _asm && go run ./matmul -out ../matmul_amd64.s -stubs ../matmul_stubs_amd64.go -pkg kernel && go run ./vec -out ../vec_amd64.s"
+//go:generate sh -c "cd _asm && go run ./matmul -out ../matmul_amd64.s -stubs ../matmul_stubs_amd64.go -pkg kernel && go run ./vec -out ../vec_amd64.s -stubs ../vec_stubs_amd64.go -pkg kernel && go run ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel"
