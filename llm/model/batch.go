@@ -79,6 +79,7 @@ type step struct {
 	pos        []int32 // [T]
 	page, slot []int32 // [T]
 	seqs       []kernel.AttnSeq
+	single     []kernel.AttnSeq // memory of narrow
 }
 
 // plan fills s for rows [lo, hi) of b.
@@ -97,4 +98,21 @@ func (s *step) plan(b *Batch, lo, hi int) {
 			s.slot = append(s.slot, int32(p%kernel.PageTokens))
 		}
 	}
+}
+
+// narrow keeps only the rows outs of the step, which count from lo. Rows of one
+// sequence need not be neighbours any more, so each becomes a query of its own.
+func (s *step) narrow(outs []int, lo int) {
+	s.single = s.single[:0]
+	row := 0
+	for i := range s.seqs {
+		q := &s.seqs[i]
+		for len(s.single) < len(outs) && outs[len(s.single)]-lo < row+q.N {
+			pos := q.Pos + outs[len(s.single)] - lo - row
+			s.pos[len(s.single)] = int32(pos)
+			s.single = append(s.single, kernel.AttnSeq{Pages: q.Pages, Pos: pos, N: 1})
+		}
+		row += q.N
+	}
+	s.seqs, s.single = s.single, s.seqs
 }

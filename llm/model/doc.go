@@ -12,7 +12,7 @@
 //  2. The logits of a token depend only on the tokens before it in its sequence,
 //     never on how a prompt was cut into batches, on the other sequences in the
 //     batch, or on the number of threads (bit for bit on one ISA).
-//  3. Forward allocates nothing once a batch of the same shape has been seen.
+//  3. Forward allocates no buffers once a batch of the same shape has been seen.
 //  4. The page table is the caller's: a Model never decides which page holds
 //     what, it writes the pages it is given and reads them back.
 //

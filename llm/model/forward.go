@@ -25,7 +25,6 @@ type buffers struct {
 	gate   []float32 // [T][F]
 	up     []float32 // [T][F]
 	branch []float32 // [T][E]     a branch that is normed or scaled before it is added
-	outs   []float32 // [T][E]     rows whose logits are wanted
 
 	input    kernel.Input // prepared activations, shared by the matrices of a stage
 	products [3]kernel.Product
@@ -33,8 +32,9 @@ type buffers struct {
 	layer    *layer // the one being run
 
 	// Row functions bound once, so that a step allocates no closures.
-	embedRow, positionRow, activateRow, branchRow func(row, worker int)
-	post                                          []float32 // norm that branchRow applies
+	embedRow, positionRow, rotateRow, storeRow, activateRow, branchRow func(row, worker int)
+
+	post []float32 // norm that branchRow applies
 }
 
 func (m *Model) allocate() {
@@ -45,8 +45,9 @@ func (m *Model) allocate() {
 	qCols, kvCols := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	m.x, m.q, m.k, m.v = floats(c.Embd), floats(qCols), floats(kvCols), floats(kvCols)
 	m.heads, m.gate, m.up = floats(qCols), floats(c.FFN), floats(c.FFN)
-	m.branch, m.outs = floats(c.Embd), floats(c.Embd)
-	m.embedRow, m.positionRow, m.activateRow, m.branchRow = m.embed, m.position, m.activate, m.addBranchRow
+	m.branch = floats(c.Embd)
+	m.embedRow, m.positionRow, m.rotateRow, m.storeRow = m.embed, m.position, m.rotate, m.store
+	m.activateRow, m.branchRow = m.activate, m.addBranchRow
 }
 
 // Forward runs the batch through the model, writes the keys and values of its
@@ -67,60 +68,111 @@ func (m *Model) Forward(b *Batch) error {
 	return nil
 }
 
-// forwardBlock runs rows [lo, hi) through all layers.
+// forwardBlock runs rows [lo, hi) through all layers. The last layer is needed for
+// the keys and values of all rows but for the rest only in rows whose logits are
+// wanted: of a prompt that is one row, or none.
 func (m *Model) forwardBlock(b *Batch, lo, hi int) {
-	c, p, rows := m.config, m.pool, hi-lo
-	s := &m.step
-	s.plan(b, lo, hi)
-	qCols, kvCols := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	row := 0
-	for i := range s.seqs {
-		q := &s.seqs[i]
-		q.Q, q.Dst, q.Stride = m.q[row*qCols:], m.heads[row*qCols:], qCols
-		row += q.N
-	}
-
+	rows := hi - lo
+	outs := b.Out[sort.SearchInts(b.Out, lo):sort.SearchInts(b.Out, hi)]
+	m.step.plan(b, lo, hi)
 	m.eachRow(rows, m.embedRow)
-	for i := range m.layers {
-		w := &m.layers[i]
-		m.layer = w
-
-		m.input.SetRMSNorm(p, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.q, w.k, w.v)
-		m.products = [3]kernel.Product{
-			{W: w.q, Dst: m.q, Stride: qCols, Bias: w.qBias},
-			{W: w.k, Dst: m.k, Stride: kvCols, Bias: w.kBias},
-			{W: w.v, Dst: m.v, Stride: kvCols, Bias: w.vBias},
-		}
-		p.MatMul(&m.input, m.products[:]...)
-		m.eachRow(rows, m.positionRow)
-		w.attend.Run(p, s.seqs)
-		m.addBranch(m.heads, rows, qCols, w.o, w.postAttnNorm)
-
-		m.input.SetRMSNorm(p, m.x, c.Embd, rows, c.Embd, w.ffnNorm, c.NormEps, w.gate, w.up)
-		m.products[0] = kernel.Product{W: w.gate, Dst: m.gate, Stride: c.FFN}
-		m.products[1] = kernel.Product{W: w.up, Dst: m.up, Stride: c.FFN}
-		p.MatMul(&m.input, m.products[:2]...)
-		m.eachRow(rows, m.activateRow)
-		m.addBranch(m.gate, rows, c.FFN, w.down, w.postFFNNorm)
+	last := len(m.layers) - 1
+	for i := range m.layers[:last] {
+		m.project(&m.layers[i], rows)
+		m.finish(&m.layers[i], rows)
 	}
-	m.logits(b, lo, hi)
+	w := &m.layers[last]
+	switch {
+	case len(outs) == rows:
+		m.project(w, rows)
+	case len(outs) == 0:
+		m.projectKV(w, rows)
+		return
+	default:
+		m.projectKV(w, rows)
+		m.narrow(outs, lo)
+		rows = len(outs)
+		m.projectQ(w, rows)
+	}
+	m.finish(w, rows)
+	m.logits(b.Logits[sort.SearchInts(b.Out, lo)*m.config.Vocab:], rows)
 }
 
-// logits fills the rows of b.Logits that belong to rows [lo, hi).
-func (m *Model) logits(b *Batch, lo, hi int) {
-	first := sort.SearchInts(b.Out, lo)
-	last := sort.SearchInts(b.Out, hi)
-	if first == last {
-		return
+// project computes q, k and v of all rows and stores k and v.
+func (m *Model) project(w *layer, rows int) {
+	c := m.config
+	m.layer = w
+	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.q, w.k, w.v)
+	m.products = [3]kernel.Product{m.productQ(w), m.productK(w), m.productV(w)}
+	m.pool.MatMul(&m.input, m.products[:]...)
+	m.eachRow(rows, m.positionRow)
+}
+
+// projectKV is the part of project that later tokens need, projectQ the other one.
+func (m *Model) projectKV(w *layer, rows int) {
+	c := m.config
+	m.layer = w
+	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.k, w.v)
+	m.products[0], m.products[1] = m.productK(w), m.productV(w)
+	m.pool.MatMul(&m.input, m.products[:2]...)
+	m.eachRow(rows, m.storeRow)
+}
+
+func (m *Model) projectQ(w *layer, rows int) {
+	c := m.config
+	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.q)
+	m.products[0] = m.productQ(w)
+	m.pool.MatMul(&m.input, m.products[:1]...)
+	m.eachRow(rows, m.rotateRow)
+}
+
+func (m *Model) productQ(w *layer) kernel.Product {
+	return kernel.Product{W: w.q, Dst: m.q, Stride: w.q.Rows(), Bias: w.qBias}
+}
+
+func (m *Model) productK(w *layer) kernel.Product {
+	return kernel.Product{W: w.k, Dst: m.k, Stride: w.k.Rows(), Bias: w.kBias}
+}
+
+func (m *Model) productV(w *layer) kernel.Product {
+	return kernel.Product{W: w.v, Dst: m.v, Stride: w.v.Rows(), Bias: w.vBias}
+}
+
+// finish attends and runs the feed-forward block.
+func (m *Model) finish(w *layer, rows int) {
+	c, p, qCols, row := m.config, m.pool, w.q.Rows(), 0
+	for i := range m.step.seqs {
+		s := &m.step.seqs[i]
+		s.Q, s.Dst, s.Stride = m.q[row*qCols:], m.heads[row*qCols:], qCols
+		row += s.N
 	}
-	c, p, n := m.config, m.pool, last-first
-	for i, row := range b.Out[first:last] {
-		copy(m.outs[i*c.Embd:][:c.Embd], m.x[(row-lo)*c.Embd:])
+	w.attend.Run(p, m.step.seqs)
+	m.addBranch(m.heads, rows, qCols, w.o, w.postAttnNorm)
+
+	m.input.SetRMSNorm(p, m.x, c.Embd, rows, c.Embd, w.ffnNorm, c.NormEps, w.gate, w.up)
+	m.products[0] = kernel.Product{W: w.gate, Dst: m.gate, Stride: c.FFN}
+	m.products[1] = kernel.Product{W: w.up, Dst: m.up, Stride: c.FFN}
+	p.MatMul(&m.input, m.products[:2]...)
+	m.eachRow(rows, m.activateRow)
+	m.addBranch(m.gate, rows, c.FFN, w.down, w.postFFNNorm)
+}
+
+// narrow keeps of the step only the rows outs, which count from lo.
+func (m *Model) narrow(outs []int, lo int) {
+	n := m.config.Embd
+	for i, row := range outs { // ascending, so no row is overwritten before it moves
+		copy(m.x[i*n:][:n], m.x[(row-lo)*n:])
 	}
-	m.input.SetRMSNorm(p, m.outs, c.Embd, n, c.Embd, m.norm, c.NormEps, m.head)
-	dst := b.Logits[first*c.Vocab : last*c.Vocab]
+	m.step.narrow(outs, lo)
+}
+
+// logits fills dst [rows][V] from the residual stream.
+func (m *Model) logits(dst []float32, rows int) {
+	c := m.config
+	dst = dst[:rows*c.Vocab]
+	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, m.norm, c.NormEps, m.head)
 	m.products[0] = kernel.Product{W: m.head, Dst: dst, Stride: c.Vocab}
-	p.MatMul(&m.input, m.products[:1]...)
+	m.pool.MatMul(&m.input, m.products[:1]...)
 	if c.LogitScale != 1 {
 		kernel.Scale(dst, c.LogitScale)
 	}
@@ -152,17 +204,30 @@ func (m *Model) embed(row, _ int) {
 
 // position norms and rotates the heads of one row's q and k and stores k and v in
 // the cache.
-func (m *Model) position(row, _ int) {
-	c, w, s := m.config, m.layer, &m.step
+func (m *Model) position(row, worker int) {
+	m.rotate(row, worker)
+	m.store(row, worker)
+}
+
+func (m *Model) rotate(row, _ int) {
+	c, w := m.config, m.layer
 	q := m.q[row*c.Heads*c.HeadDim:][:c.Heads*c.HeadDim]
-	k := m.k[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
-	v := m.v[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
 	if w.qNorm != nil {
 		normHeads(q, w.qNorm, c.NormEps)
+	}
+	if w.rope != nil {
+		w.rope.Apply(q, c.Heads, c.HeadDim, int(m.step.pos[row]))
+	}
+}
+
+func (m *Model) store(row, _ int) {
+	c, w, s := m.config, m.layer, &m.step
+	k := m.k[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
+	v := m.v[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
+	if w.kNorm != nil {
 		normHeads(k, w.kNorm, c.NormEps)
 	}
 	if w.rope != nil {
-		w.rope.Apply(q, c.Heads, c.HeadDim, int(s.pos[row]))
 		w.rope.Apply(k, c.KVHeads, c.HeadDim, int(s.pos[row]))
 	}
 	w.attend.KV.Put(int(s.page[row]), int(s.slot[row]), k, v)

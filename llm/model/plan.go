@@ -48,5 +48,5 @@ func Plan(f *gguf.File, o Options) (*MemoryPlan, error) {
 
 // activations is the number of floats per row in buffers.
 func (c *Config) activations() int {
-	return 3*c.Embd + 2*c.Heads*c.HeadDim + 2*c.KVHeads*c.HeadDim + 2*c.FFN
+	return 2*c.Embd + 2*c.Heads*c.HeadDim + 2*c.KVHeads*c.HeadDim + 2*c.FFN
 }

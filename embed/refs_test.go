@@ -1,0 +1,124 @@
+package embed
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ragd/catalog"
+)
+
+// modelPath finds a model in the catalogue's folder.
+func modelPath(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(catalog.Dir(), name+".gguf")
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "%s is not in %s; get it with: ragd models pull %s", name, catalog.Dir(), name)
+	}
+	return path
+}
+
+// missing skips a test that lacks its data, and fails it on a build machine.
+func missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// refs is the folder of handed references.
+func refs(t testing.TB) string {
+	dir := os.Getenv("RAGD_REFS")
+	if dir == "" {
+		missing(t, "RAGD_REFS is not set: the folder that holds refs/")
+	}
+	return filepath.Join(dir, "refs", "encoder")
+}
+
+// Vectors of the product's own path (quantized activations where the weights are)
+// agree with onnxruntime's.
+func TestRealEmbedders(t *testing.T) {
+	for name, limit := range map[string]float64{
+		"bge-small-en-v1.5-int8":    0.99, // the reference quantizes activations, too
+		"nomic-embed-text-v1.5-f16": 0.9995,
+		"bge-small-en-v1.5-fp32":    0.9995,
+		"e5-small-v2-fp32":          0.9995,
+		"all-MiniLM-L6-v2-fp32":     0.9995,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ref struct {
+				Pooling string
+				Cases   []struct {
+					Text   string
+					Vector []float32
+				}
+			}
+			readJSON(t, filepath.Join(refs(t), name+".json"), &ref)
+			e := open1(t, modelPath(t, name), Profile{Pooling: ref.Pooling, MaxTokens: 512})
+			texts := make([]string, len(ref.Cases))
+			for i, c := range ref.Cases {
+				texts[i] = c.Text
+			}
+			vectors, err := e.Embed(context.Background(), Passage, texts)
+			require.NoError(t, err)
+			worst := 1.0
+			for i, c := range ref.Cases {
+				dot := 0.0
+				for j, x := range c.Vector {
+					dot += float64(x) * float64(vectors[i][j])
+				}
+				worst = min(worst, dot)
+			}
+			t.Logf("%s: lowest cosine %.5f", name, worst)
+			require.Greater(t, worst, limit)
+		})
+	}
+}
+
+// Scores of the product's own path agree with onnxruntime's, and so does the order.
+func TestRealReranker(t *testing.T) {
+	var ref struct {
+		Cases []struct {
+			Query, Document string
+			Score           float32
+		}
+	}
+	const name = "ms-marco-MiniLM-L12-int8"
+	readJSON(t, filepath.Join(refs(t), name+".json"), &ref)
+	r, err := OpenReranker(modelPath(t, name), newPool(t), Profile{MaxTokens: 512})
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	for _, c := range ref.Cases {
+		scores, err := r.Score(context.Background(), c.Query, []string{c.Document})
+		require.NoError(t, err)
+		t.Logf("%q: %.3f, reference %.3f", c.Query, scores[0], c.Score)
+		require.InDelta(t, c.Score, scores[0], 0.5)
+	}
+}
+
+// BenchmarkEmbed embeds passages of 256 tokens.
+func BenchmarkEmbed(b *testing.B) {
+	for _, name := range []string{"bge-small-en-v1.5-int8", "nomic-embed-text-v1.5-f16"} {
+		b.Run(name, func(b *testing.B) {
+			e := open1(b, modelPath(b, name), Profile{Pooling: "cls"})
+			passage, tokens := "", 0
+			for tokens < 254 {
+				passage += "the committee approved the revised travel policy for all regional offices "
+				tokens = e.Tokens(passage)
+			}
+			passages := make([]string, 16)
+			for i := range passages {
+				passages[i] = passage
+			}
+			for b.Loop() {
+				_, err := e.Embed(context.Background(), Passage, passages)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(len(passages)*(tokens+2)*b.N)/b.Elapsed().Seconds(), "tok/s")
+		})
+	}
+}
