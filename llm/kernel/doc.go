@@ -23,7 +23,7 @@
 // # Source
 //
 // Block formats: package quant. Panel layout and arithmetic: docs/design.md. Instruction sets: Intel 64 and IA-32
-// Architectures Software Developer's Manual, volume 2; AMX: the same, volume 1, chapter 18.
+// Architectures Software Developer's Manual, volume 2.
 package kernel
 
 //go:generate sh -c "cd _asm && go run ./matmul -out ../matmul_amd64.s -stubs ../matmul_stubs_amd64.go -pkg kernel && go run ./vec -out ../vec_amd64.s -stubs ../vec_stubs_amd64.go -pkg kernel && go run ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel"

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// inputTile is how many activation rows lie together: a multiple of what every kernel takes at a time (VNNI 6, AMX 16,
-// float 12). Within a tile the block comes first and the row second, so that a kernel walks memory forwards.
+// inputTile is how many activation rows lie together: a multiple of what each kernel takes at a time (2, 3, 6 or 12).
+// Within a tile the block comes first and the row second, so that a kernel walks memory forwards.
 const inputTile = 48
 
 // record is 32 activations of one row: int8 levels with a common scale, and everything a kernel needs beside them, in

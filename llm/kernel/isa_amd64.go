@@ -2,27 +2,26 @@
 
 package kernel
 
-// hasAVX2, hasAVX512 and hasAMX say what the processor has and the operating system saves on a context switch.
-var hasAVX2, hasAVX512, hasAMX = detect()
+// hasAVX2 and hasAVX512 say what the processor has and the operating system saves on a context switch.
+var hasAVX2, hasAVX512 = detect()
 
 // detect reads the feature bits. Source: Intel SDM volume 2A, CPUID, leaves 1 and 7; volume 1, section 13.3 (XCR0).
-func detect() (avx2, avx512, amx bool) {
+func detect() (avx2, avx512 bool) {
 	bit := func(reg uint32, n int) bool { return reg>>n&1 != 0 }
 	maxLeaf, _, _, _ := cpuid(0, 0)
 	if maxLeaf < 7 {
-		return false, false, false
+		return false, false
 	}
 	_, _, c1, _ := cpuid(1, 0)
 	if !bit(c1, 27) || !bit(c1, 28) { // OSXSAVE, AVX
-		return false, false, false
+		return false, false
 	}
 	xcr0, _ := xgetbv()
-	_, b7, c7, d7 := cpuid(7, 0)
-	const ymm, zmm, tile = 0x6, 0xe6, 0x60000 // state components of XCR0
+	_, b7, c7, _ := cpuid(7, 0)
+	const ymm, zmm = 0x6, 0xe6 // state components of XCR0
 	avx2 = xcr0&ymm == ymm && bit(c1, 12) && bit(c1, 29) && bit(b7, 5)
 	avx512 = avx2 && xcr0&zmm == zmm && bit(b7, 16) && bit(b7, 17) && bit(b7, 30) && bit(b7, 31) && bit(c7, 11)
-	amx = avx512 && xcr0&tile == tile && bit(d7, 24) && bit(d7, 25)
-	return avx2, avx512, amx
+	return avx2, avx512
 }
 
 func availableISAs() []ISA {

@@ -9,7 +9,7 @@ import (
 
 // A panel holds panelRows consecutive rows of a matrix, interleaved so that one 64-byte vector carries four consecutive
 // elements of each of them: byte 4*r+j of vector i is element 4*i+j of row r. That is the operand of the four-way byte
-// dot products (VPDPBUSD, VPMADDUBSW) and, eight vectors at a time, a B tile of AMX.
+// dot products (VPDPBUSD, VPMADDUBSW).
 const (
 	panelRows  = 16
 	blockElems = 32                         // elements that share one activation scale

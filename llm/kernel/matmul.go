@@ -138,12 +138,12 @@ func (s *scratch) outputs(n int) []float32 {
 	return s.c[:n]
 }
 
-func (s *scratch) tiles() (*quantTile, *floatTile) {
+// tiles makes the memory of the tiles.
+func (s *scratch) tiles() {
 	if s.quant == nil {
 		s.quant = (*quantTile)(unsafe.Pointer(unsafe.SliceData(alignedBytes(int(unsafe.Sizeof(quantTile{}))))))
 		s.float = (*floatTile)(unsafe.Pointer(unsafe.SliceData(alignedBytes(int(unsafe.Sizeof(floatTile{}))))))
 	}
-	return s.quant, s.float
 }
 
 // vector computes the outputs of panels [first, last) for a single activation row.
@@ -187,39 +187,44 @@ func (pr *Product) store(c []float32, t, from, to int) {
 func (pr *Product) matrix(in *Input, s *scratch, panel, t0, t1 int) {
 	m := pr.W
 	c := s.outputs((t1 - t0) * tileRows)
-	quantTile, floatTile := s.tiles()
+	s.tiles()
 	panels := min(tilePanels, m.panels()-panel)
 	if m.layout.kind == kindFloat {
 		for k := 0; k < m.cols; k += chunkFloats {
 			n := min(chunkFloats, m.cols-k)
 			for p := range panels {
-				unpackFloat(m, floatTile, p, panel+p, k, n)
+				unpackFloat(m, s.float, p, panel+p, k, n)
 			}
-			for t := t0; t < t1; {
-				start, rows, row := in.tile(t)
-				take := min(rows-row, t1-t)
-				gemmFloat(floatTile, in.floats[start*in.cols+k*rows+row:], rows, n, c[(t-t0)*tileRows:], take)
-				t += take
-			}
+			in.eachTile(t0, t1, func(start, rows, row, t, take int) {
+				gemmFloat(s.float, in.floats[start*in.cols+k*rows+row:], rows, n, c[(t-t0)*tileRows:], take)
+			})
 		}
 	} else {
 		blocks := m.cols / blockElems
 		for b := 0; b < blocks; b += chunkBlocks {
 			n := min(chunkBlocks, blocks-b)
 			for p := range panels {
-				unpack(m, quantTile, p, panel+p, b, n)
+				unpack(m, s.quant, p, panel+p, b, n)
 			}
-			for t := t0; t < t1; {
-				start, rows, row := in.tile(t)
-				take := min(rows-row, t1-t)
-				gemm(m, quantTile, in.records[start*blocks+b*rows+row:], rows, n, c[(t-t0)*tileRows:], take)
-				t += take
-			}
+			in.eachTile(t0, t1, func(start, rows, row, t, take int) {
+				gemm(m, s.quant, in.records[start*blocks+b*rows+row:], rows, n, c[(t-t0)*tileRows:], take)
+			})
 		}
 	}
 	from, to := panel*panelRows, min((panel+panels)*panelRows, m.rows)
 	for t := t0; t < t1; t++ {
 		pr.store(c[(t-t0)*tileRows:], t, from, to)
+	}
+}
+
+// eachTile calls f for the parts of rows [t0, t1) that lie in one tile of the input: where the tile starts and how many
+// rows lie in it, the first row of the part within the tile and altogether, and how many rows it has.
+func (in *Input) eachTile(t0, t1 int, f func(start, rows, row, t, take int)) {
+	for t := t0; t < t1; {
+		start, rows, row := in.tile(t)
+		take := min(inputTile-row, t1-t)
+		f(start, rows, row, t, take)
+		t += take
 	}
 }
 

@@ -158,8 +158,9 @@ func (f format) scaleBytes() (first, step int) {
 
 // unpack512 generates func(dst, src, n): unpack n blocks of a panel into one panel of the tile.
 func unpack512(f format) {
-	TEXT("unpack"+f.name+"AVX512", NOSPLIT, "func(dst *byte, src *byte, n int)")
-	Doc(fmt.Sprintf("unpack%sAVX512 expands n blocks of a panel into every other block of a tile.", f.name))
+	fn := "unpack" + f.name + "AVX512"
+	TEXT(fn, NOSPLIT, "func(dst, src *byte, n int)")
+	Doc(fn + " expands n blocks of a panel into every other block of a tile.")
 	Pragma("noescape")
 	dst, src, n, levels, scales, sub := RDI, RSI, RCX, R8, R9, R10
 	Load(Param("dst"), dst)
