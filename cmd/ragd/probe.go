@@ -29,7 +29,7 @@ type probeOptions struct {
 	Profile embed.Profile // the catalogue's prefixes and pooling, for encoders
 }
 
-// probeRequest is one line of input; docs/formats.md describes the fields.
+// probeRequest is one line of input; docs/probe.md describes the fields.
 type probeRequest struct {
 	ID           json.RawMessage `json:"id"`
 	Tokens       []int32         `json:"tokens"`
