@@ -158,3 +158,245 @@ func (in *Input) exact(m *Matrix, w []float32, r, t int, x []float32) (y, size f
 	}
 	return y, size
 }
+
+// bits makes floats comparable bit by bit.
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		b[i] = math.Float32bits(v)
+	}
+	return b
+}
+
+// TestMatMulIsBatchInvariant is the promise of the engine's determinism: a row's outputs are the same bits alone and in
+// any batch, on any number of threads, beside other products.
+func TestMatMulIsBatchInvariant(t *testing.T) {
+	const maxTokens = 107
+	one, three := testPool(t, 1), testPool(t, 3)
+	rng := rand.New(rand.NewPCG(11, 12))
+	for _, isa := range testISAs(t) {
+		for _, typ := range testTypes {
+			for _, float := range []bool{false, true} {
+				rows, cols := 1+rng.IntN(90), 256*(1+rng.IntN(5))
+				if isa == Generic {
+					rows, cols = 1+rng.IntN(20), 256
+				}
+				m := testMatrix(t, one, typ, rows, cols, randomBlocks(rng, typ, rows, cols), float)
+				other := testMatrix(t, one, typ, 33, cols, randomBlocks(rng, typ, 33, cols), float)
+				x := randomRows(rng, maxTokens*cols)
+				want := make([]float32, maxTokens*rows)
+				var in Input
+				for i := range maxTokens {
+					in.Set(one, x[i*cols:], cols, 1, cols, m)
+					one.MatMul(&in, Product{W: m, Dst: want[i*rows:], Stride: rows})
+				}
+				for _, tokens := range []int{1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 19, 47, 48, 49, 96, maxTokens} {
+					for _, p := range []*Pool{one, three} {
+						from := rng.IntN(maxTokens - tokens + 1)
+						got, beside := make([]float32, tokens*rows), make([]float32, tokens*40)
+						in.Set(p, x[from*cols:], cols, tokens, cols, m, other)
+						p.MatMul(&in, Product{W: other, Dst: beside, Stride: 40}, Product{W: m, Dst: got, Stride: rows})
+						require.Equal(t, bits(want[from*rows:(from+tokens)*rows]), bits(got), "%s %s float %v, %d rows of %d x %d",
+							isa, typ, float, tokens, rows, cols)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMatMulIntegersAreExact multiplies levels whose scales are one with activations that quantize to themselves: every
+// instruction set must give the exact integer.
+func TestMatMulIntegersAreExact(t *testing.T) {
+	p := testPool(t, 2)
+	rng := rand.New(rand.NewPCG(13, 14))
+	for _, isa := range testISAs(t) {
+		for _, typ := range testTypes {
+			elems, nbytes := typ.Block()
+			if elems == 1 {
+				continue
+			}
+			rows, cols := 19, 256
+			data := randomBlocks(rng, typ, rows, cols)
+			for at := 0; at < len(data); at += nbytes {
+				unitScales(typ, data[at:at+nbytes])
+			}
+			m := testMatrix(t, p, typ, rows, cols, data, false)
+			for _, tokens := range []int{1, 2, 3, 4, 6, 13} {
+				x := make([]float32, tokens*cols)
+				for i := range x {
+					x[i] = float32(rng.IntN(255) - 127)
+					if rng.IntN(4) == 0 { // extremes, where 16-bit sums would overflow
+						x[i] = float32(127 - 254*rng.IntN(2))
+					}
+					if i%blockElems == 0 {
+						x[i] = 127
+					}
+				}
+				var in Input
+				in.Set(p, x, cols, tokens, cols, m)
+				got := make([]float32, tokens*rows)
+				p.MatMul(&in, Product{W: m, Dst: got, Stride: rows})
+				w := make([]float32, cols)
+				for r := range rows {
+					m.DecodeRow(w, r)
+					for tok := range tokens {
+						var want int64
+						for k := range w {
+							want += int64(w[k]) * int64(x[tok*cols+k])
+						}
+						require.Equal(t, float32(want), got[tok*rows+r], "%s %s row %d", isa, typ, r)
+					}
+				}
+			}
+		}
+	}
+}
+
+// unitScales sets the scales of a block to one and its minima to zero or one; some blocks get extreme levels.
+func unitScales(typ quant.Type, b []byte) {
+	if b[len(b)/2]%3 == 0 {
+		fill := byte(0)
+		if b[len(b)/2]%2 == 0 {
+			fill = 255
+		}
+		for i := range b {
+			b[i] = fill
+		}
+	}
+	one := quant.F32ToF16(1)
+	switch typ {
+	case quant.Q6_K:
+		for i := 192; i < 208; i++ {
+			b[i] = 1
+		}
+		le.PutUint16(b[208:], one)
+	case quant.Q4_K, quant.Q5_K:
+		le.PutUint16(b, one)
+		le.PutUint16(b[2:], one)
+		for i := 4; i < 16; i++ {
+			b[i] = 1
+		}
+		for i := 12; i < 16; i++ {
+			b[i] = 0x11
+		}
+	case quant.Q4_1, quant.Q5_1:
+		le.PutUint16(b, one)
+		le.PutUint16(b[2:], one)
+	default:
+		le.PutUint16(b, one)
+	}
+}
+
+// TestMatMulSpecialValues: whatever the weights and activations are, products must not crash, and what is not finite
+// must not come out finite.
+func TestMatMulSpecialValues(t *testing.T) {
+	p := testPool(t, 2)
+	rng := rand.New(rand.NewPCG(15, 16))
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, isa := range testISAs(t) {
+		for _, typ := range testTypes {
+			rows, cols := 17, 512
+			m := testMatrix(t, p, typ, rows, cols, randomBlocks(rng, typ, rows, cols), false)
+			for _, v := range []float32{inf, -inf, nan, math.MaxFloat32, 1e-45, -1e-38, 0} {
+				for _, tokens := range []int{1, 2, 9} {
+					x := randomRows(rng, tokens*cols)
+					clean := append([]float32(nil), x...)
+					bad := rng.IntN(tokens)
+					x[bad*cols+rng.IntN(cols)] = v
+					var in Input
+					got, want := make([]float32, tokens*rows), make([]float32, tokens*rows)
+					in.Set(p, clean, cols, tokens, cols, m)
+					p.MatMul(&in, Product{W: m, Dst: want, Stride: rows})
+					in.Set(p, x, cols, tokens, cols, m)
+					p.MatMul(&in, Product{W: m, Dst: got, Stride: rows})
+					for i := range got {
+						finite := got[i]-got[i] == 0
+						switch {
+						case i/rows != bad:
+							require.Equal(t, want[i], got[i], "another row changed")
+						case v != v || v-v != 0:
+							if m.layout.kind != kindFloat {
+								require.False(t, finite, "%s %s: %v became %v", isa, typ, v, got[i])
+							}
+						case m.layout.kind != kindFloat && v < 1:
+							require.True(t, finite)
+						}
+					}
+				}
+			}
+			// Any scales at all: infinite, NaN, subnormal.
+			data := randomBlocks(rng, typ, rows, cols)
+			for i := range data {
+				data[i] = byte(rng.Uint32())
+			}
+			wild := testMatrix(t, p, typ, rows, cols, data, false)
+			var in Input
+			in.Set(p, randomRows(rng, 5*cols), cols, 5, cols, wild)
+			p.MatMul(&in, Product{W: wild, Dst: make([]float32, 5*rows), Stride: rows})
+		}
+	}
+}
+
+// TestAssemblySetsAgree: AVX2 and AVX-512 perform the same operations in the same order, so they agree to the bit.
+func TestAssemblySetsAgree(t *testing.T) {
+	p := testPool(t, 2)
+	rng := rand.New(rand.NewPCG(17, 18))
+	for _, typ := range testTypes {
+		rows, cols, tokens := 50, 768, 9
+		m := testMatrix(t, p, typ, rows, cols, randomBlocks(rng, typ, rows, cols), false)
+		x := randomRows(rng, tokens*cols)
+		var first []uint32
+		for _, isa := range testISAs(t) {
+			if isa == Generic {
+				continue
+			}
+			var in Input
+			in.Set(p, x, cols, tokens, cols, m)
+			got := make([]float32, tokens*rows)
+			p.MatMul(&in, Product{W: m, Dst: got, Stride: rows})
+			if first == nil {
+				first = bits(got)
+			}
+			require.Equal(t, first, bits(got), "%s %s", isa, typ)
+		}
+	}
+}
+
+func TestNewMatrixRefuses(t *testing.T) {
+	p := testPool(t, 1)
+	a := NewArena()
+	defer a.Close()
+	_, err := NewMatrix(p, a, quant.Q4_0, 2, 33, make([]byte, 36), false)
+	require.ErrorContains(t, err, "33")
+	_, err = NewMatrix(p, a, quant.Q4_0, 2, 32, make([]byte, 35), false)
+	require.ErrorContains(t, err, "35 bytes")
+	_, err = NewMatrix(p, a, quant.Q4_0, 0, 32, nil, false)
+	require.Error(t, err)
+	_, err = NewMatrix(p, a, quant.Q2_K, 1, 256, make([]byte, 84), false)
+	require.ErrorContains(t, err, "Q2_K")
+	m, err := NewMatrix(p, a, quant.Q2_K, 1, 256, make([]byte, 84), true)
+	require.NoError(t, err)
+	require.Equal(t, quant.F32, m.Type())
+	require.Equal(t, 16*256*4, m.Bytes())
+	require.Equal(t, [2]int{1, 256}, [2]int{m.Rows(), m.Cols()})
+}
+
+func TestSetRMSNormEqualsNormThenSet(t *testing.T) {
+	p := testPool(t, 2)
+	rng := rand.New(rand.NewPCG(19, 20))
+	rows, cols, tokens := 20, 512, 7
+	m := testMatrix(t, p, quant.Q8_0, rows, cols, randomBlocks(rng, quant.Q8_0, rows, cols), false)
+	x, w := randomRows(rng, tokens*cols), randomRows(rng, cols)
+	var in Input
+	got, want := make([]float32, tokens*rows), make([]float32, tokens*rows)
+	in.SetRMSNorm(p, x, cols, tokens, cols, w, 1e-5, m)
+	p.MatMul(&in, Product{W: m, Dst: got, Stride: rows})
+	y := make([]float32, tokens*cols)
+	for i := range tokens {
+		RMSNorm(y[i*cols:][:cols], x[i*cols:][:cols], w, 1e-5)
+	}
+	in.Set(p, y, cols, tokens, cols)
+	p.MatMul(&in, Product{W: m, Dst: want, Stride: rows})
+	require.Equal(t, bits(want), bits(got))
+}
