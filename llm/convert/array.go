@@ -125,9 +125,13 @@ func (a *array) floats() ([]float32, error) {
 		if err != nil {
 			return nil, err
 		}
+		cols := len(codes)
+		if len(a.shape) == 2 {
+			cols = a.shape[1]
+		}
 		x := make([]float32, len(codes))
 		for i, c := range codes {
-			scale, zero := a.quantization(i / a.shape[len(a.shape)-1])
+			scale, zero := a.quantization(i / cols)
 			x[i] = float32(int32(c)-zero) * scale
 		}
 		return x, nil

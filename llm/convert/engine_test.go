@@ -132,3 +132,41 @@ func TestRealEncoders(t *testing.T) {
 		})
 	}
 }
+
+// TestONNXEngine: the engine computes from converted ONNX files what ONNX Runtime computes from the originals.
+func TestONNXEngine(t *testing.T) {
+	b, err := os.ReadFile("testdata/expected.json")
+	require.NoError(t, err)
+	var cases []struct {
+		IDs, Types []int32
+		Hidden     [][]float32
+		Score      float64
+	}
+	require.NoError(t, json.Unmarshal(b, &cases))
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	load := func(name string) *model.Encoder {
+		out := filepath.Join(t.TempDir(), "m.gguf")
+		require.NoError(t, convert.ONNX("testdata/"+name, "testdata", out, convert.Options{Heads: 2}))
+		f, err := gguf.Open(out)
+		require.NoError(t, err)
+		t.Cleanup(func() { f.Close() })
+		e, err := model.LoadEncoder(f, pool, model.Options{Float: true})
+		require.NoError(t, err)
+		t.Cleanup(e.Close)
+		return e
+	}
+	encoder, reranker := load("encoder.onnx"), load("reranker_int8.onnx")
+	for _, c := range cases {
+		hidden, err := encoder.Hidden([][]int32{c.IDs}, [][]int32{c.Types})
+		require.NoError(t, err)
+		var want []float32
+		for _, row := range c.Hidden {
+			want = append(want, row...)
+		}
+		require.InDeltaSlice(t, want, hidden[0], 1e-4)
+		score, err := reranker.Score([][]int32{c.IDs}, [][]int32{c.Types})
+		require.NoError(t, err)
+		require.InDelta(t, c.Score, score[0], 0.05, "ONNX Runtime rounds the activations to 8 bits")
+	}
+}

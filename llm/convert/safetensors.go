@@ -149,6 +149,9 @@ func (w *weights) take(name string) (*array, error) {
 	if a.typ == otherType || a.elems() == 0 {
 		return nil, fmt.Errorf("the tensor %q is empty or holds no floating-point numbers", name)
 	}
+	if n := len(a.shape); n != 1 && n != 2 {
+		return nil, fmt.Errorf("the tensor %q has %d dimensions instead of 1 or 2", name, n)
+	}
 	return a, nil
 }
 
