@@ -36,6 +36,9 @@ type AttnSeq struct {
 	Pos, N int
 	Q, Dst []float32 // row i at [i*Stride], [H*D] long; Dst may be Q
 	Stride int
+
+	K, V     []float32 // what KVStore.Append stores: row i at [i*KVStride], [KV*D] long
+	KVStride int
 }
 
 // Run computes Dst = softmax(Scale * Q·K) V for every query of every sequence. The bits of a row depend only on its
@@ -85,6 +88,7 @@ type attnRun struct {
 	tasks    []attnTask
 	partials []float32  // per split and row of a cut unit: [D'] sum, then maximum and total
 	tiles    []attnTile // one per worker
+	puts     []putTask  // of KVStore.Append
 }
 
 var attnRuns = sync.Pool{New: func() any { return new(attnRun) }}
@@ -107,7 +111,8 @@ func (r *attnRun) workers(threads int) []attnTile {
 func (r *attnRun) release() {
 	clear(r.units)
 	clear(r.tasks)
-	r.Attention, r.units, r.tasks = nil, r.units[:0], r.tasks[:0]
+	clear(r.puts)
+	r.Attention, r.units, r.tasks, r.puts = nil, r.units[:0], r.tasks[:0], r.puts[:0]
 	attnRuns.Put(r)
 }
 

@@ -159,3 +159,21 @@ func toHalf(dst []uint16, x []float32) {
 	}
 	toHalfGeneric(dst[n:], x[n:])
 }
+
+// transpose sets dst[d*16+i] = src[i*stride+d] for 16 rows and the given number of columns.
+func transpose(dst, src []float32, stride, columns int) {
+	n := columns &^ 15
+	_, _ = dst[columns*PageTokens-1], src[(PageTokens-1)*stride+columns-1]
+	switch {
+	case n == 0:
+	case active == AVX512:
+		transposeAVX512(&dst[0], &src[0], 4*stride, n)
+	case active == AVX2:
+		transposeAVX2(&dst[0], &src[0], 4*stride, n)
+	default:
+		n = 0
+	}
+	if n < columns {
+		transposeGeneric(dst[n*PageTokens:], src[n:], stride, columns-n)
+	}
+}

@@ -91,11 +91,14 @@ func (r *encRun) pack(t *attnTile, u encTask, split, from, to int) {
 
 // packKeys sets dst[d*16+i] = k[i*stride+d] for i < n and 0 for the other slots. dst is [D][16].
 func packKeys(dst, k []float32, n, stride int) {
-	if n < PageTokens {
-		clear(dst)
+	dim := len(dst) / PageTokens
+	if n == PageTokens {
+		transpose(dst, k, stride, dim)
+		return
 	}
+	clear(dst)
 	for i := range n {
-		for d, x := range k[i*stride:][:len(dst)/PageTokens] {
+		for d, x := range k[i*stride:][:dim] {
 			dst[d*PageTokens+i] = x
 		}
 	}

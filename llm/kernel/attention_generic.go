@@ -95,5 +95,14 @@ func widenGeneric(kind KVType, dst []float32, src *byte) {
 	}
 }
 
+// transposeGeneric sets dst[d*16+i] = src[i*stride+d] for 16 rows.
+func transposeGeneric(dst, src []float32, stride, columns int) {
+	for i := range PageTokens {
+		for d, x := range src[i*stride:][:columns] {
+			dst[d*PageTokens+i] = x
+		}
+	}
+}
+
 // floatBytes returns the first byte of x.
 func floatBytes(x []float32) *byte { return (*byte)(unsafe.Pointer(unsafe.SliceData(x))) }

@@ -20,3 +20,5 @@ func join(sum, part []float32, a, b float32)      { joinGeneric(sum, part, a, b)
 func finish(dst, sum []float32, s float32)        { finishGeneric(dst, sum, s) }
 func widen(kind KVType, dst []float32, src *byte) { widenGeneric(kind, dst, src) }
 func toHalf(dst []uint16, x []float32)            { toHalfGeneric(dst, x) }
+
+func transpose(dst, src []float32, stride, columns int) { transposeGeneric(dst, src, stride, columns) }

@@ -64,6 +64,11 @@ func widenInt8AVX512(dst *float32, src *byte, n int)
 //go:noescape
 func toHalfAVX512(dst *uint16, x *float32, n int)
 
+// transposeAVX512 transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.
+//
+//go:noescape
+func transposeAVX512(dst *float32, src *float32, pitch int, columns int)
+
 // scoresF32AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
 //
 //go:noescape
@@ -123,3 +128,8 @@ func widenInt8AVX2(dst *float32, src *byte, n int)
 //
 //go:noescape
 func toHalfAVX2(dst *uint16, x *float32, n int)
+
+// transposeAVX2 transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.
+//
+//go:noescape
+func transposeAVX2(dst *float32, src *float32, pitch int, columns int)

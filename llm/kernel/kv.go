@@ -172,11 +172,79 @@ func (s *KVStore) putHead(page, slot, head int, k, v []float32) {
 }
 
 // PutRows stores n tokens at positions pos.. of a sequence whose page table covers them. Token i is k[i*stride:] and
-// v[i*stride:].
+// v[i*stride:], [KV*D] each.
 func (s *KVStore) PutRows(pages []int32, pos, n int, k, v []float32, stride int) {
-	for i := range n {
-		at := pos + i
-		s.Put(int(pages[at/PageTokens]), at%PageTokens, k[i*stride:], v[i*stride:])
+	var scratch []float32
+	for i := 0; i < n; {
+		slot := (pos + i) % PageTokens
+		m := min(PageTokens-slot, n-i)
+		scratch = s.putPage(int(pages[(pos+i)/PageTokens]), slot, m, k[i*stride:], v[i*stride:], stride, scratch)
+		i += m
+	}
+}
+
+// Append stores the keys and values of every sequence's queries, page by page: two threads that wrote tokens of one page
+// would fight over its cache lines.
+func (s *KVStore) Append(p *Pool, seqs []AttnSeq) {
+	r := attnRuns.Get().(*attnRun)
+	defer r.release()
+	tiles := r.workers(p.Threads())
+	for i := range seqs {
+		seq := &seqs[i]
+		for at := 0; at < seq.N; {
+			n := min(PageTokens-(seq.Pos+at)%PageTokens, seq.N-at)
+			r.puts = append(r.puts, putTask{seq, at, n})
+			at += n
+		}
+	}
+	put := func(task, worker int) {
+		u, t := r.puts[task], &tiles[worker]
+		pos, row := u.seq.Pos+u.at, u.at*u.seq.KVStride
+		t.kf = s.putPage(int(u.seq.Pages[pos/PageTokens]), pos%PageTokens, u.n, u.seq.K[row:], u.seq.V[row:], u.seq.KVStride, t.kf)
+	}
+	if len(r.puts) > 1 {
+		p.Run(len(r.puts), put)
+	} else if len(r.puts) == 1 {
+		put(0, 0)
+	}
+}
+
+// putTask is the tokens [at, at+n) of a sequence's part of a batch, which lie on one page.
+type putTask struct {
+	seq   *AttnSeq
+	at, n int
+}
+
+// putPage stores n tokens on consecutive slots of a page. It returns scratch, grown if it had to be.
+func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch []float32) []float32 {
+	if n < PageTokens || s.kind == KVInt8 {
+		for i := range n {
+			s.Put(page, slot+i, k[i*stride:], v[i*stride:])
+		}
+		return scratch
+	}
+	scratch = grow(scratch, PageTokens*s.dim)
+	for h := range s.heads {
+		kh, vh := k[h*s.dim:], v[h*s.dim:]
+		kb, vb := s.kBlock(page, h), s.vBlock(page, h)
+		transpose(scratch, kh, stride, s.dim)
+		narrow(s.kind, kb, scratch[:PageTokens*s.dim])
+		for i := range PageTokens {
+			narrow(s.kind, (*byte)(unsafe.Add(unsafe.Pointer(vb), i*s.padded*s.kind.elemBytes())), vh[i*stride:][:s.dim])
+		}
+	}
+	return scratch
+}
+
+// narrow converts x to the elements of an f32 or f16 store.
+func narrow(kind KVType, dst *byte, x []float32) {
+	if kind == KVF16 {
+		toHalf(unsafe.Slice((*uint16)(unsafe.Pointer(dst)), len(x)), x)
+		return
+	}
+	out := unsafe.Slice((*float32)(unsafe.Pointer(dst)), len(x))
+	for i, y := range x {
+		out[i] = finite(y, math.MaxFloat32)
 	}
 }
 

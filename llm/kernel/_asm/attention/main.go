@@ -51,6 +51,7 @@ func main() {
 			widen(s, k)
 		}
 		toHalf(s)
+		transpose(s)
 	}
 	Generate()
 }
@@ -476,6 +477,83 @@ func toHalf(s simd.ISA) {
 		VMAXPS(r[1], r[2], r[2])
 		VCVTPS2PH(U8(0), r[2], at[0])
 	})
+}
+
+// transpose: dst[d][i] = src[i][d] for 16 rows of 32-bit elements. AVX-512 takes 16 columns at a time, AVX2 8 columns of
+// 8 rows.
+func transpose(s simd.ISA) {
+	name := "transpose" + s.Name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, pitch, columns int)")
+	Pragma("noescape")
+	Doc(name + " transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.")
+	dst, src, pitch, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("pitch"), GP64()), Load(Param("columns"), GP64())
+	p3, p5, p7 := rowPitches(pitch, 8)
+	lower := GP64()
+	LEAQ(Mem{Base: src, Index: pitch, Scale: 8}, lower)
+	Label(name + "_columns")
+	if s.Floats == 16 {
+		r := s.Regs[:16]
+		for i := range 8 {
+			VMOVUPS(rowAt(src, pitch, p3, p5, p7, i), r[i])
+			VMOVUPS(rowAt(lower, pitch, p3, p5, p7, i), r[8+i])
+		}
+		r = interleave(r, s.Regs[16:32])
+		out := make([]VecPhysical, 16)
+		for j := range 4 {
+			a, b, c, d := s.Regs[16+j], s.Regs[20+j], s.Regs[24+j], s.Regs[28+j]
+			VSHUFF32X4(U8(0x88), r[4+j], r[j], a)
+			VSHUFF32X4(U8(0xdd), r[4+j], r[j], b)
+			VSHUFF32X4(U8(0x88), r[12+j], r[8+j], c)
+			VSHUFF32X4(U8(0xdd), r[12+j], r[8+j], d)
+			out[j], out[4+j], out[8+j], out[12+j] = r[j], r[4+j], r[8+j], r[12+j]
+			VSHUFF32X4(U8(0x88), c, a, out[j])
+			VSHUFF32X4(U8(0x88), d, b, out[4+j])
+			VSHUFF32X4(U8(0xdd), c, a, out[8+j])
+			VSHUFF32X4(U8(0xdd), d, b, out[12+j])
+		}
+		for i, x := range out {
+			VMOVUPS(x, Mem{Base: dst, Disp: 64 * i})
+		}
+		ADDQ(U32(16*64), dst)
+	} else {
+		for part, base := range []Register{src, lower} {
+			r := s.Regs[:8]
+			for i := range 8 {
+				VMOVUPS(rowAt(base, pitch, p3, p5, p7, i), r[i])
+			}
+			r = interleave(r, s.Regs[8:16])
+			for j := range 4 {
+				VPERM2F128(U8(0x20), r[4+j], r[j], s.Regs[8+j])
+				VPERM2F128(U8(0x31), r[4+j], r[j], s.Regs[12+j])
+			}
+			for i := range 8 {
+				VMOVUPS(s.Regs[8+i], Mem{Base: dst, Disp: 64*i + 32*part})
+			}
+		}
+		ADDQ(U32(8*64), dst)
+	}
+	ADDQ(U8(s.Bytes()), src)
+	ADDQ(U8(s.Bytes()), lower)
+	SUBQ(U8(s.Floats), n)
+	JNZ(LabelRef(name + "_columns"))
+	VZEROUPPER()
+	RET()
+}
+
+// interleave does the first two steps of a transposition: of the rows 4g..4g+3, register 4g+j comes to hold column 4L+j
+// in its 128-bit lane L. It returns the rows' registers again; tmp is as long.
+func interleave(r, tmp []VecPhysical) []VecPhysical {
+	for i := 0; i < len(r); i += 2 {
+		VUNPCKLPS(r[i+1], r[i], tmp[i])
+		VUNPCKHPS(r[i+1], r[i], tmp[i+1])
+	}
+	for g := 0; g < len(r); g += 4 {
+		VUNPCKLPD(tmp[g+2], tmp[g], r[g])
+		VUNPCKHPD(tmp[g+2], tmp[g], r[g+1])
+		VUNPCKLPD(tmp[g+3], tmp[g+1], r[g+2])
+		VUNPCKHPD(tmp[g+3], tmp[g+1], r[g+3])
+	}
+	return r
 }
 
 // maxRows is the number of rows that the registers of an instruction set can hold.
