@@ -27,8 +27,8 @@ func (b *builder) warn(code string) {
 
 // page ends the current page and begins page n.
 func (b *builder) page(n int) {
-	b.separate("\n\n")
 	b.endPage()
+	b.separate("\n\n")
 	b.pages = append(b.pages, Page{Number: n, Start: b.text.Len(), End: -1})
 }
 

@@ -3,7 +3,6 @@ package ingest
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/abadojack/whatlanggo"
 )
@@ -24,21 +23,22 @@ var languages = func() map[whatlanggo.Lang]bool {
 	return m
 }()
 
+// languageSample is enough to be sure and short enough for whatlanggo, whose
+// confidence turns negative on long samples.
+const languageSample = 2 << 10
+
 // language is the ISO 639-1 code of text's main language, "" when unsure.
 func language(text string) string {
 	sample := text
-	if len(sample) > 8<<10 { // the middle: title pages and licences mislead
-		start := (len(text) - 8<<10) / 2
-		for !utf8.RuneStart(text[start]) {
-			start++
-		}
-		sample = strings.ToValidUTF8(text[start:start+8<<10], "")
+	if len(sample) > languageSample { // the middle: title pages and licences mislead
+		start := (len(text) - languageSample) / 2
+		sample = strings.ToValidUTF8(text[start:start+languageSample], "")
 	}
 	if code := byScript(sample); code != "" {
 		return code
 	}
 	info := whatlanggo.DetectWithOptions(sample, whatlanggo.Options{Whitelist: languages})
-	if info.Lang < 0 || len(sample) < 40 || info.Confidence < 0.3 {
+	if info.Lang < 0 || len(sample) < 60 || !info.IsReliable() {
 		return ""
 	}
 	return info.Lang.Iso6391()

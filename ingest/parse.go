@@ -84,7 +84,9 @@ func parse(ctx context.Context, s *source) (d *Document, err error) {
 	if strings.TrimSpace(d.Text) == "" {
 		return d, failf(NoText, "%s holds no text", s.name)
 	}
-	d.Language = language(d.Text)
+	if f.kind != "code" {
+		d.Language = language(d.Text)
+	}
 	return d, nil
 }
 

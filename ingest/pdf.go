@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,6 +22,7 @@ import (
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/responses"
 	"github.com/klippa-app/go-pdfium/structs"
 	"github.com/klippa-app/go-pdfium/webassembly"
 	"github.com/tetratelabs/wazero"
@@ -120,7 +122,8 @@ type pdfLine struct {
 	text        string
 	left, right float64
 	first, last float64 // bottoms of the first and last character: a line joined over a hyphen spans two
-	size        float64 // height of a line of the font, about 1.15 times its size
+	height      float64 // of the line, about 1.2 times the font's size
+	size        float64 // of the font as it appears on the page
 	bold        bool
 	vertical    bool
 }
@@ -199,12 +202,10 @@ func (p *pdfReader) page(i int) ([]pdfLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if isVertical(lines) && p.widen(page) {
-		if lines, err = p.lines(page); err != nil {
-			return nil, err
-		}
+	if columns := p.columns(page, lines); columns != nil {
+		lines = columns
 	}
-	return append(readingOrder(lines), p.annotations(page)...), nil
+	return append(lines, p.annotations(page)...), nil
 }
 
 // lines reads the page's text, in PDFium's order.
@@ -240,32 +241,97 @@ func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
 	return lines, nil
 }
 
-// isVertical reports a page with columns of upright characters, or without any text.
-func isVertical(lines []pdfLine) bool {
-	if len(lines) == 0 {
-		return true
-	}
+// columns rereads a page of vertical CJK writing object by object, from right
+// to left: PDFium orders columns as they were drawn, and drops those whose font
+// isn't embedded, because they have no width. nil: the page is no such page.
+func (p *pdfReader) columns(page requests.Page, lines []pdfLine) []pdfLine {
+	var columns []pdfLine
+	vertical := 0 // characters in columns, as PDFium sees them
 	for _, l := range lines {
-		if l.vertical {
-			return true
+		r, _ := utf8.DecodeRuneInString(l.text)
+		if l.vertical && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Ps) {
+			vertical += len(l.text)
+		} else {
+			columns = append(columns, l)
 		}
 	}
-	return false
+	if vertical == 0 && len(lines) > 0 {
+		return nil
+	}
+	found := 0
+	for _, l := range p.columnObjects(page) {
+		columns = append(columns, l)
+		found += len(l.text)
+	}
+	if found <= vertical {
+		return nil
+	}
+	orderColumns(columns)
+	return columns
 }
 
-// readingOrder puts the columns of vertical CJK text from right to left; PDFium
-// lists them as they were drawn or from left to right.
-func readingOrder(lines []pdfLine) []pdfLine {
-	cjk := 0
-	for _, l := range lines {
-		if r, _ := utf8.DecodeRuneInString(l.text); l.vertical && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Ps) {
-			cjk++
+// columnObjectLimit is more objects than a page of vertical text has.
+const columnObjectLimit = 2000
+
+// columnObjects are the page's text objects that are taller than wide. Those
+// without any width are sheared a little first, which makes PDFium read them.
+func (p *pdfReader) columnObjects(page requests.Page) []pdfLine {
+	count, err := p.pdf.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
+	if err != nil {
+		return nil
+	}
+	type object struct {
+		ref references.FPDF_PAGEOBJECT
+		box *responses.FPDFPageObj_GetBounds
+	}
+	var objects []object
+	for i := range min(count.Count, columnObjectLimit) {
+		got, err := p.pdf.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: i})
+		if err != nil {
+			continue
 		}
+		kind, err := p.pdf.FPDFPageObj_GetType(&requests.FPDFPageObj_GetType{PageObject: got.PageObject})
+		if err != nil || kind.Type != enums.FPDF_PAGEOBJ_TEXT {
+			continue
+		}
+		box, err := p.pdf.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: got.PageObject})
+		if err != nil || box.Top-box.Bottom < 2*(box.Right-box.Left) {
+			continue
+		}
+		if box.Right-box.Left < 0.01 {
+			shear := structs.FPDF_FS_MATRIX{A: 1, C: 0.01, D: 1, E: -0.01 * box.Bottom}
+			if _, err := p.pdf.FPDFPageObj_Transform(&requests.FPDFPageObj_Transform{PageObject: got.PageObject, Transform: shear}); err != nil {
+				continue
+			}
+		}
+		objects = append(objects, object{got.PageObject, box})
 	}
-	if cjk*2 <= len(lines) {
-		return lines
+	if len(objects) == 0 {
+		return nil
 	}
-	// Columns that overlap in height form a band; bands go down the page.
+	tp, err := p.pdf.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		return nil
+	}
+	defer p.pdf.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: tp.TextPage})
+	var lines []pdfLine
+	for _, o := range objects {
+		got, err := p.pdf.FPDFTextObj_GetText(&requests.FPDFTextObj_GetText{PageObject: o.ref, TextPage: tp.TextPage})
+		if err != nil || strings.TrimSpace(got.Text) == "" {
+			continue
+		}
+		l := pdfLine{text: strings.TrimSpace(got.Text), vertical: true}
+		l.left, l.right, l.first, l.last = -float64(o.box.Top), -float64(o.box.Bottom), float64(o.box.Left), float64(o.box.Left)
+		l.size = (l.right - l.left) / float64(max(utf8.RuneCountInString(l.text), 1))
+		l.height = l.size
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// orderColumns sorts columns that overlap in height from right to left; bands
+// of such columns go down the page.
+func orderColumns(lines []pdfLine) {
 	slices.SortStableFunc(lines, func(a, b pdfLine) int { return cmp.Compare(a.left, b.left) })
 	for start := 0; start < len(lines); {
 		end, reach := start+1, lines[start].right
@@ -276,39 +342,6 @@ func readingOrder(lines []pdfLine) []pdfLine {
 		slices.SortStableFunc(lines[start:end], func(a, b pdfLine) int { return cmp.Compare(b.first, a.first) })
 		start = end
 	}
-	return lines
-}
-
-// widenObjects is more objects than a page of vertical text has.
-const widenObjects = 2000
-
-// widen gives text objects without width some: PDFium drops them from the
-// text, and a column of vertical writing whose font isn't embedded is one. A
-// slight shear changes neither order nor characters.
-func (p *pdfReader) widen(page requests.Page) bool {
-	count, err := p.pdf.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
-	if err != nil {
-		return false
-	}
-	widened := false
-	for i := range min(count.Count, widenObjects) {
-		object, err := p.pdf.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: i})
-		if err != nil {
-			continue
-		}
-		kind, err := p.pdf.FPDFPageObj_GetType(&requests.FPDFPageObj_GetType{PageObject: object.PageObject})
-		if err != nil || kind.Type != enums.FPDF_PAGEOBJ_TEXT {
-			continue
-		}
-		box, err := p.pdf.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: object.PageObject})
-		if err != nil || box.Right-box.Left > 0.01 || box.Top-box.Bottom < 1 {
-			continue
-		}
-		shear := structs.FPDF_FS_MATRIX{A: 1, C: 0.01, D: 1, E: -0.01 * box.Bottom}
-		_, err = p.pdf.FPDFPageObj_Transform(&requests.FPDFPageObj_Transform{PageObject: object.PageObject, Transform: shear})
-		widened = widened || err == nil
-	}
-	return widened
 }
 
 // annotations are the text that readers of the page see in form fields and notes.
@@ -376,22 +409,36 @@ func (p *pdfReader) measure(tp references.FPDF_TEXTPAGE, line *pdfLine, from, to
 	if !ok {
 		return
 	}
+	line.size = p.fontSize(tp, first.index)
 	line.bold = p.isBold(tp, first.index) && p.isBold(tp, last.index)
 	dx, dy := last.left-first.left, last.bottom-first.bottom
 	switch hyphens := strings.Count(line.text, pdfHyphen); {
 	case abs(dy) <= 2*abs(dx) || hyphens > 0: // horizontal
 		line.left, line.right = min(first.left, last.left), max(first.right, last.right)
 		line.first, line.last = first.bottom, last.bottom
-		line.size = first.top - first.bottom
+		line.height = first.top - first.bottom
 	case dy < 0: // runs down: a page turned right, or vertical writing
 		line.vertical = true
 		line.left, line.right, line.first, line.last = -first.top, -last.bottom, first.left, last.left
-		line.size = first.right - first.left
+		line.height = first.right - first.left
 	default: // runs up
 		line.vertical = true
 		line.left, line.right, line.first, line.last = first.bottom, last.top, -first.right, -last.right
-		line.size = first.right - first.left
+		line.height = first.right - first.left
 	}
+}
+
+// fontSize is the nominal size times what the page's transformations make of it.
+func (p *pdfReader) fontSize(tp references.FPDF_TEXTPAGE, char int) float64 {
+	nominal, err := p.pdf.FPDFText_GetFontSize(&requests.FPDFText_GetFontSize{TextPage: tp, Index: char})
+	if err != nil {
+		return 0
+	}
+	m, err := p.pdf.FPDFText_GetMatrix(&requests.FPDFText_GetMatrix{TextPage: tp, Index: char})
+	if err != nil {
+		return nominal.FontSize
+	}
+	return nominal.FontSize * math.Hypot(float64(m.Matrix.C), float64(m.Matrix.D))
 }
 
 func (p *pdfReader) isBold(tp references.FPDF_TEXTPAGE, char int) bool {
@@ -400,7 +447,7 @@ func (p *pdfReader) isBold(tp references.FPDF_TEXTPAGE, char int) bool {
 		return false
 	}
 	name := strings.ToLower(info.FontName)
-	for _, weight := range [...]string{"bold", "black", "heavy", "demi"} {
+	for _, weight := range [...]string{"bold", "black", "heavy", "demi", "cmbx", "cmssbx"} {
 		if strings.Contains(name, weight) {
 			return true
 		}

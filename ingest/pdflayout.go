@@ -121,7 +121,7 @@ func pageBlocks(lines []pdfLine) []pdfBlock {
 	edge := rightEdges(lines)
 	for i, l := range lines {
 		if i > 0 {
-			if sep, ok := continues(lines[i-1], l, leading, edge[i-1]); ok {
+			if sep, ok := continues(lines[i-1], l, leading, edge[i-1], edge[i]); ok {
 				k := &blocks[len(blocks)-1]
 				k.text += sep + l.text
 				k.lines++
@@ -140,8 +140,8 @@ func lineStep(lines []pdfLine) float64 {
 	for i := 1; i < len(lines); i++ {
 		a, b := lines[i-1], lines[i]
 		step := a.last - b.first
-		if a.size > 0 && abs(a.size-b.size) < 0.06*a.size && step > 0.5*a.size && step < 3*a.size {
-			steps = append(steps, step/a.size)
+		if a.height > 0 && abs(a.size-b.size) < 0.06*a.size && step > 0.5*a.height && step < 3*a.height {
+			steps = append(steps, step/a.height)
 		}
 	}
 	if len(steps) == 0 {
@@ -171,45 +171,64 @@ func rightEdges(lines []pdfLine) []float64 {
 }
 
 var (
-	listMark = regexp.MustCompile(`^([•◦▪▫‣⁃●○■□◆➢➤✓∗*·–—-]\s|\(?([0-9]{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]\s)`)
-	sentence = regexp.MustCompile(`[.!?:;。！？：»”"')\]]\s*$`)
+	sectionNumber = regexp.MustCompile(`^[0-9]{1,2}(\.[0-9]{1,2}){1,4}\.?\s+\p{Lu}`)
+	listMark      = regexp.MustCompile(`^([•◦▪▫‣⁃●○■□◆➢➤✓∗*·–—-]\s|\(?([0-9]{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]\s)`)
+	sentence      = regexp.MustCompile(`[.!?:;。！？：»”"')\]]\s*$`)
 )
 
-// continues decides whether b goes on with a's paragraph, and what separates them.
-func continues(a, b pdfLine, leading, edge float64) (sep string, ok bool) {
-	size := max(a.size, b.size)
-	if size == 0 { // no geometry: keep the lines, as one paragraph
+// continues decides whether b goes on with a's paragraph, and what separates
+// them; leading is the page's usual step between lines, edgeA and edgeB are how
+// far the columns of a and b reach.
+func continues(a, b pdfLine, leading, edgeA, edgeB float64) (sep string, ok bool) {
+	height := max(a.height, b.height)
+	if height == 0 { // no geometry: keep the lines, as one paragraph
 		return "\n", true
 	}
 	step := a.last - b.first
-	if abs(step) < 0.5*size && b.left >= a.right-0.3*size { // the same row
+	if abs(step) < 0.5*height && b.left >= a.right-0.3*height { // the same row
 		switch gap := b.left - a.right; {
-		case gap > 1.2*size:
+		case gap > 1.2*height:
 			return "\t", true
-		case gap < 0.12*size || strings.ContainsAny(b.text[:1], ",.;:)"):
+		case gap < 0.12*height || strings.ContainsAny(b.text[:1], ",.;:)"):
 			return "", true
 		}
 		return " ", true
 	}
-	full := a.right-a.left >= 0.8*(edge-a.left)
+	full := a.right-a.left >= 0.8*(edgeA-a.left)
 	ended := sentence.MatchString(a.text)
+	caption := ended && b.right-b.left < 0.7*(edgeB-b.left) && !sentence.MatchString(b.text) // a paragraph's short last line would end a sentence
 	lower := startsLower(b.text)
-	if step < 0 || step > 8*size { // another column, or back up the page
-		if full && !ended && lower && abs(a.size-b.size) < 0.06*size {
-			return " ", true
+	if step < 0 || step > 8*height { // another column, or back up the page
+		if full && !ended && lower && abs(a.size-b.size) < 0.06*a.size {
+			return blank(a.text, b.text), true
 		}
 		return "", false
 	}
 	switch {
-	case abs(a.size-b.size) > 0.08*size, a.bold != b.bold,
-		step > (1.3*leading+0.1)*size && step > 1.45*size,
+	case abs(a.size-b.size) > 0.08*a.size, a.bold != b.bold, caption && !listMark.MatchString(a.text),
+		step > (1.3*leading+0.1)*height && step > 1.45*height,
 		listMark.MatchString(b.text) && (ended || !full || listMark.MatchString(a.text)),
-		b.left > a.left+0.6*size && b.left < a.left+4*size && ended && !listMark.MatchString(a.text): // an indented first line
+		b.left > a.left+0.6*height && b.left < a.left+4*height && ended && !listMark.MatchString(a.text): // an indented first line
 		return "", false
 	case full || lower && !ended:
-		return " ", true
+		return blank(a.text, b.text), true
 	}
 	return "\n", true
+}
+
+// blank is what stands between words of two lines: nothing in scripts that
+// don't set words apart.
+func blank(a, b string) string {
+	last, _ := utf8.DecodeLastRuneInString(a)
+	first, _ := utf8.DecodeRuneInString(b)
+	if unspaced(last) && unspaced(first) {
+		return ""
+	}
+	return " "
+}
+
+func unspaced(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) || r >= 0x3000 && r < 0x3040 || r >= 0xff00 && r < 0xffa0
 }
 
 func startsLower(s string) bool {
@@ -249,7 +268,7 @@ func headingLevels(pages [][]pdfBlock) func(pdfBlock) int {
 			return 0, false
 		case k.size >= 1.12*body:
 			return roundSize(k.size), true
-		case k.bold && k.size >= 0.95*body && k.lines <= 2 && len(k.text) <= 120 && !strings.ContainsAny(k.text[len(k.text)-1:], ".,;"):
+		case (k.bold || sectionNumber.MatchString(k.text)) && k.size >= 0.95*body && k.lines <= 2 && len(k.text) <= 120 && !strings.ContainsAny(k.text[len(k.text)-1:], ".,;"):
 			return body, true
 		}
 		return 0, false
@@ -363,6 +382,10 @@ func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '-' || r == '\'' || r == '’'
 }
 
+// compoundEnds are words that make compounds with a hyphen and hardly ever are
+// the end of a longer word.
+var compoundEnds = set("based related specific oriented friendly driven level quality term wide aware")
+
 func (h hyphenation) join(a, b string) string {
 	joined, hyphened := h.words[bareWord(a+b)], h.words[bareWord(a+"-"+b)]
 	last, _ := utf8.DecodeLastRuneInString(a)
@@ -372,6 +395,8 @@ func (h hyphenation) join(a, b string) string {
 		return a + "-" + b
 	case joined > 0:
 		return a + b
+	case compoundEnds[strings.ToLower(b)] && len(a) >= 4, (a == "self" || a == "non") && len(b) >= 4, b == "edge" && strings.HasSuffix(a, "ing"):
+		return a + "-" + b
 	case len(a) >= 4 && len(b) >= 4 && h.words[bareWord(a)] > 0 && h.words[bareWord(b)] > 0: // "mixed-mode"
 		return a + "-" + b
 	case a == "" || b == "":
