@@ -73,19 +73,18 @@ func (m *Model) check(b *Batch) error {
 }
 
 // step is the part of a batch that runs through the layers together: rows
-// [lo, lo+T), with the position and the place in the cache of every row.
+// [lo, lo+T), with the position of every row.
 type step struct {
-	tokens     []int32 // [T]
-	pos        []int32 // [T]
-	page, slot []int32 // [T]
-	seqs       []kernel.AttnSeq
-	single     []kernel.AttnSeq // memory of narrow
+	tokens []int32 // [T]
+	pos    []int32 // [T]
+	seqs   []kernel.AttnSeq
+	single []kernel.AttnSeq // memory of narrow
 }
 
 // plan fills s for rows [lo, hi) of b.
 func (s *step) plan(b *Batch, lo, hi int) {
 	s.tokens = b.Tokens[lo:hi]
-	s.pos, s.page, s.slot, s.seqs = s.pos[:0], s.page[:0], s.slot[:0], s.seqs[:0]
+	s.pos, s.seqs = s.pos[:0], s.seqs[:0]
 	first, _ := slices.BinarySearchFunc(b.Seqs, lo, func(q Seq, row int) int { return q.Start + q.N - 1 - row })
 	for i := first; i < len(b.Seqs) && b.Seqs[i].Start < hi; i++ {
 		q := &b.Seqs[i]
@@ -94,8 +93,6 @@ func (s *step) plan(b *Batch, lo, hi int) {
 		s.seqs = append(s.seqs, kernel.AttnSeq{Pages: q.Pages, Pos: pos, N: to - from})
 		for p := pos; p < pos+to-from; p++ {
 			s.pos = append(s.pos, int32(p))
-			s.page = append(s.page, q.Pages[p/kernel.PageTokens])
-			s.slot = append(s.slot, int32(p%kernel.PageTokens))
 		}
 	}
 }

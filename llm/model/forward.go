@@ -32,7 +32,7 @@ type buffers struct {
 	layer    *layer // the one being run
 
 	// Row functions bound once, so that a step allocates no closures.
-	embedRow, positionRow, rotateRow, storeRow, activateRow, branchRow func(row, worker int)
+	embedRow, positionRow, rotateRow, rotateKRow, activateRow, branchRow func(row, worker int)
 
 	post []float32 // norm that branchRow applies
 }
@@ -46,7 +46,7 @@ func (m *Model) allocate() {
 	m.x, m.q, m.k, m.v = floats(c.Embd), floats(qCols), floats(kvCols), floats(kvCols)
 	m.heads, m.gate, m.up = floats(qCols), floats(c.FFN), floats(c.FFN)
 	m.branch = floats(c.Embd)
-	m.embedRow, m.positionRow, m.rotateRow, m.storeRow = m.embed, m.position, m.rotate, m.store
+	m.embedRow, m.positionRow, m.rotateRow, m.rotateKRow = m.embed, m.position, m.rotate, m.rotateK
 	m.activateRow, m.branchRow = m.activate, m.addBranchRow
 }
 
@@ -106,6 +106,7 @@ func (m *Model) project(w *layer, rows int) {
 	m.products = [3]kernel.Product{m.productQ(w), m.productK(w), m.productV(w)}
 	m.pool.MatMul(&m.input, m.products[:]...)
 	m.eachRow(rows, m.positionRow)
+	m.store(w)
 }
 
 // projectKV is the part of project that later tokens need, projectQ the other one.
@@ -115,7 +116,19 @@ func (m *Model) projectKV(w *layer, rows int) {
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.k, w.v)
 	m.products[0], m.products[1] = m.productK(w), m.productV(w)
 	m.pool.MatMul(&m.input, m.products[:2]...)
-	m.eachRow(rows, m.storeRow)
+	m.eachRow(rows, m.rotateKRow)
+	m.store(w)
+}
+
+// store appends k and v of the step to the layer's cache.
+func (m *Model) store(w *layer) {
+	cols, row := w.k.Rows(), 0
+	for i := range m.step.seqs {
+		s := &m.step.seqs[i]
+		s.K, s.V, s.KVStride = m.k[row*cols:], m.v[row*cols:], cols
+		row += s.N
+	}
+	w.attend.KV.Append(m.pool, m.step.seqs)
 }
 
 func (m *Model) projectQ(w *layer, rows int) {
@@ -202,11 +215,10 @@ func (m *Model) embed(row, _ int) {
 	}
 }
 
-// position norms and rotates the heads of one row's q and k and stores k and v in
-// the cache.
+// position norms and rotates the heads of one row's q and k.
 func (m *Model) position(row, worker int) {
 	m.rotate(row, worker)
-	m.store(row, worker)
+	m.rotateK(row, worker)
 }
 
 func (m *Model) rotate(row, _ int) {
@@ -220,17 +232,15 @@ func (m *Model) rotate(row, _ int) {
 	}
 }
 
-func (m *Model) store(row, _ int) {
-	c, w, s := m.config, m.layer, &m.step
+func (m *Model) rotateK(row, _ int) {
+	c, w := m.config, m.layer
 	k := m.k[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
-	v := m.v[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
 	if w.kNorm != nil {
 		normHeads(k, w.kNorm, c.NormEps)
 	}
 	if w.rope != nil {
-		w.rope.Apply(k, c.KVHeads, c.HeadDim, int(s.pos[row]))
+		w.rope.Apply(k, c.KVHeads, c.HeadDim, int(m.step.pos[row]))
 	}
-	w.attend.KV.Put(int(s.page[row]), int(s.slot[row]), k, v)
 }
 
 func normHeads(x, w []float32, eps float32) {
