@@ -50,7 +50,8 @@ func (c *citer) next(text string, final bool) []Citation {
 		}
 		start, end := c.done+at[0], c.done+at[1]
 		marker, _ := strconv.Atoi(text[c.done+at[2] : c.done+at[3]])
-		claim, claimEnd := strings.TrimSpace(text[c.claimFrom:start]), start
+		// A marker may stand before the full stop of its sentence, which then begins the next claim.
+		claim, claimEnd := strings.TrimSpace(strings.TrimLeft(text[c.claimFrom:start], ".!?;, \t\n")), start
 		if claim == "" && len(c.found) > 0 { // another marker for the same statement
 			last := c.found[len(c.found)-1]
 			claim, claimEnd = text[last.Start:last.End], last.End

@@ -67,7 +67,7 @@ func (p *prompter) count(text string) int { return len(p.tok.Encode(text, false,
 
 // grammar admits text whose markers name passages 1 to n, or the refusal.
 func (p *prompter) grammar(n int) *grammar.Grammar {
-	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: n, Refusal: Refusal})
+	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: n, EverySentence: true, Refusal: Refusal})
 }
 
 // check refuses a question that cannot fit whatever is retrieved.

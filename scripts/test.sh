@@ -20,9 +20,9 @@ go vet -tags $tags,purego ./llm/...
 say "models that the tests use"
 mkdir -p bin
 go build -trimpath -tags $tags -o bin/ragd ./cmd/ragd
-bin/ragd models pull smollm2-135m-instruct-q4_1 bge-small-en-v1.5-int8 ms-marco-MiniLM-L12-int8
+bin/ragd models pull SmolLM2-135M-Instruct.Q4_1 bge-small-en-v1.5-int8 ms-marco-MiniLM-L12-int8
 if [ -n "${RAGD_TEST_FULL:-}" ]; then
-	bin/ragd models pull qwen2.5-coder-0.5b-instruct-q4_k_m qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m nomic-embed-text-v1.5-f16
+	bin/ragd models pull Qwen2.5-Coder-0.5B-Instruct-Q4_K_M Qwen2.5-Coder-1.5B-Instruct-Q4_K_M gemma-3-270m-q4_k_m nomic-embed-text-v1.5-f16
 fi
 
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then

@@ -25,7 +25,7 @@ delivers the weights. The time to the first token of an answer is its prompt's l
 Close everything else that runs: a busy machine halves the figures. To compare with llama.cpp, build it (cmake -B build && cmake --build build --target
 llama-bench) and pass --against build/bin; both engines then run in turns on the same file with the same number of threads.
 
-  ragd bench --model qwen2.5-coder-1.5b-instruct-q4_k_m
+  ragd bench --model Qwen2.5-Coder-0.5B-Instruct-Q4_K_M
   ragd bench --model ./model.gguf --depth 2048 --against ~/llama.cpp/build/bin
   RAGD_ISA=avx2 ragd bench`
 }

@@ -32,7 +32,7 @@ func (modelsListCmd) Run(a *app) error {
 		if _, ok := m.Path(); ok {
 			here = "yes"
 		}
-		fmt.Printf("%s %-40s %-7s %6.0f MB  %-10s %s\n", mark, m.Name, m.Kind, float64(m.Size)/1e6, here, m.Licence)
+		fmt.Printf("%s %-40s %-7s %6.0f MB  %-10s %s\n", mark, m.Name, m.Kind, float64(m.Bytes)/1e6, here, m.Licence)
 	}
 	fmt.Printf("\n* default here: %s\n", reason)
 	return nil
@@ -56,7 +56,7 @@ func (k modelsPullCmd) Run(ctx ctxBinding, a *app) error {
 		var err error
 		switch {
 		case k.From != "":
-			path, err = catalog.Import(ctx, m, k.From)
+			path, err = catalog.PullFile(ctx, m, k.From, nil)
 		case !have && a.Offline:
 			err = fmt.Errorf("model %s is not on this machine and --offline forbids to fetch it", name)
 		case !have:
@@ -121,7 +121,7 @@ func (modelsProbeCmd) Help() string {
 	return `Reads one JSON request per line on standard input and writes one JSON line per request. Fields: id, tokens | text | text_hex, raw, add_special,
 parse_special, logits ("last" or "all"), greedy (N), chunk (N), pair ([query, document]), token_types, pooling, normalise. docs/probe.md explains them.
 
-  echo '{"text":"Paris is the capital of","greedy":5}' | ragd models probe smollm2-135m-instruct-q4_1
+  echo '{"text":"Paris is the capital of","greedy":5}' | ragd models probe SmolLM2-135M-Instruct.Q4_1
   echo '{"pair":["how tall is it","It is 12 m tall."]}' | ragd models probe ms-marco-MiniLM-L12-int8`
 }
 
