@@ -32,13 +32,12 @@ const (
 // (K-quants: superElems; floats: 1) of panelRows rows.
 type layout struct {
 	kind   kind
-	elems  int   // elements of a row in one block
-	nbytes int   // bytes of one block of a panel
-	head   int   // bytes before the levels
-	sub    int   // bytes of the levels of 32 elements
-	zero   int32 // subtracted from the stored unsigned levels
-	// pack writes row r of one block, whose source bytes are src, into dst, which holds the block of the panel.
-	pack func(dst []byte, r int, src []byte)
+	elems  int                                 // elements of a row in one block
+	nbytes int                                 // bytes of one block of a panel
+	head   int                                 // bytes before the levels
+	sub    int                                 // bytes of the levels of 32 elements
+	zero   int32                               // subtracted from the stored unsigned levels
+	pack   func(dst []byte, r int, src []byte) // see pack.go; nil for floats
 }
 
 // Blocks of 32 elements: half scales [16], half minima [16] where there are some, four vectors of levels (low nibble:
@@ -47,9 +46,9 @@ type layout struct {
 // levels; Q6_K: half d [16], signed byte scales [16][16], then eight blocks of levels, each followed by two vectors of
 // upper bit pairs.
 var layouts = map[quant.Type]*layout{
-	quant.F32:    {kindFloat, 1, 64, 0, 0, 0, packF32},
-	quant.F16:    {kindFloat, 1, 32, 0, 0, 0, packF16},
-	quant.BF16:   {kindFloat, 1, 32, 0, 0, 0, packF16},
+	quant.F32:    {kindFloat, 1, 64, 0, 0, 0, nil},
+	quant.F16:    {kindFloat, 1, 32, 0, 0, 0, nil},
+	quant.BF16:   {kindFloat, 1, 32, 0, 0, 0, nil},
 	quant.Q4_0:   {kindScale, 32, 32 + nibbles, 32, nibbles, 8, packQ4_0},
 	quant.IQ4_NL: {kindScale, 32, 32 + nibbles, 32, nibbles, 128, packQ4_0},
 	quant.Q4_1:   {kindMin, 32, 64 + nibbles, 64, nibbles, 0, packQ4_1},
@@ -62,135 +61,6 @@ var layouts = map[quant.Type]*layout{
 }
 
 var le = binary.LittleEndian
-
-func packF32(dst []byte, r int, src []byte) { copy(dst[4*r:4*r+4], src) }
-
-func packF16(dst []byte, r int, src []byte) { copy(dst[2*r:2*r+2], src) }
-
-func packQ4_0(dst []byte, r int, src []byte) {
-	copy(dst[2*r:2*r+2], src)
-	packNibbles(dst[32:], r, src[2:])
-}
-
-func packQ4_1(dst []byte, r int, src []byte) {
-	copy(dst[2*r:2*r+2], src)
-	copy(dst[32+2*r:32+2*r+2], src[2:])
-	packNibbles(dst[64:], r, src[4:])
-}
-
-func packQ5_0(dst []byte, r int, src []byte) {
-	copy(dst[2*r:2*r+2], src)
-	packNibbles(dst[32:], r, src[6:])
-	packFifthBits(dst[32+nibbles:], r, le.Uint32(src[2:]))
-}
-
-func packQ5_1(dst []byte, r int, src []byte) {
-	copy(dst[2*r:2*r+2], src)
-	copy(dst[32+2*r:32+2*r+2], src[2:])
-	packNibbles(dst[64:], r, src[8:])
-	packFifthBits(dst[64+nibbles:], r, le.Uint32(src[4:]))
-}
-
-// packQ8_0 stores levels with an offset of 128, because the dot products want unsigned weights.
-func packQ8_0(dst []byte, r int, src []byte) {
-	copy(dst[2*r:2*r+2], src)
-	dst, src = dst[32:], src[2:34]
-	for i := range 8 {
-		le.PutUint32(dst[64*i+4*r:], le.Uint32(src[4*i:])^0x80808080)
-	}
-}
-
-// packNibbles transposes 16 bytes whose low nibbles are elements 0-15 and high nibbles 16-31.
-func packNibbles(dst []byte, r int, src []byte) {
-	for i := range 4 {
-		le.PutUint32(dst[64*i+4*r:], le.Uint32(src[4*i:]))
-	}
-}
-
-// packFifthBits transposes bit 4*i+j of high into bit i of byte j.
-func packFifthBits(dst []byte, r int, high uint32) {
-	for j := range 4 {
-		x := high >> j & 0x11111111
-		x = (x | x>>3) & 0x03030303
-		x = (x | x>>6) & 0x000f000f
-		dst[4*r+j] = byte(x | x>>12)
-	}
-}
-
-// packScalesK unpacks the eight 6-bit pairs that Q4_K and Q5_K share into bytes.
-func packScalesK(dst []byte, r int, src []byte) {
-	copy(dst[2*r:2*r+2], src)
-	copy(dst[32+2*r:32+2*r+2], src[2:])
-	b := src[4:16]
-	for j := range 4 {
-		dst[64+16*j+r] = b[j] & 63
-		dst[192+16*j+r] = b[j+4] & 63
-		dst[64+16*(j+4)+r] = b[j+8]&15 | b[j]>>6<<4
-		dst[192+16*(j+4)+r] = b[j+8]>>4 | b[j+4]>>6<<4
-	}
-}
-
-// packPairK regroups the nibbles of 64 elements: the source has elements 0-31 in the low and 32-63 in the high nibbles,
-// the two blocks of the panel have their own elements 0-15 low and 16-31 high.
-func packPairK(dst0, dst1 []byte, r int, src []byte) {
-	const low = 0x0f0f0f0f
-	for i := range 4 {
-		a, b := le.Uint32(src[4*i:]), le.Uint32(src[16+4*i:])
-		le.PutUint32(dst0[64*i+4*r:], a&low|b&low<<4)
-		le.PutUint32(dst1[64*i+4*r:], a>>4&low|b&^low)
-	}
-}
-
-func packQ4_K(dst []byte, r int, src []byte) {
-	packScalesK(dst, r, src)
-	for pair := range 4 {
-		at := 320 + 2*pair*nibbles
-		packPairK(dst[at:], dst[at+nibbles:], r, src[16+32*pair:])
-	}
-}
-
-func packQ5_K(dst []byte, r int, src []byte) {
-	packScalesK(dst, r, src)
-	const sub = nibbles + 64
-	for pair := range 4 {
-		at := 320 + 2*pair*sub
-		packPairK(dst[at:], dst[at+sub:], r, src[48+32*pair:])
-	}
-	high := src[16:48]
-	for s := range 8 {
-		var x uint32
-		for i := range 8 {
-			x |= le.Uint32(high[4*i:]) >> s & 0x01010101 << i
-		}
-		le.PutUint32(dst[320+sub*s+nibbles+4*r:], x)
-	}
-}
-
-func packQ6_K(dst []byte, r int, src []byte) {
-	const sub = nibbles + 128
-	copy(dst[2*r:2*r+2], src[208:210])
-	for g := range 16 {
-		dst[32+16*g+r] = src[192+g]
-	}
-	for half := range 2 {
-		low, high := src[64*half:], src[128+32*half:]
-		for k := range 4 {
-			block := dst[288+sub*(4*half+k):]
-			for i := range 4 {
-				a := le.Uint32(low[32*(k%2)+4*i:]) >> (4 * (k / 2)) & 0x0f0f0f0f
-				b := le.Uint32(low[32*(k%2)+16+4*i:]) >> (4 * (k / 2)) & 0x0f0f0f0f
-				le.PutUint32(block[64*i+4*r:], a|b<<4)
-			}
-			for v := range 2 {
-				var x uint32
-				for i := range 4 {
-					x |= le.Uint32(high[16*v+4*i:]) >> (2 * k) & 0x03030303 << (2 * i)
-				}
-				le.PutUint32(block[nibbles+64*v+4*r:], x)
-			}
-		}
-	}
-}
 
 // level returns the unsigned level of element k (0..31) of row r from the levels of one block.
 func (l *layout) level(levels []byte, r, k int) uint8 {

@@ -182,6 +182,13 @@ func (pr *Product) store(c []float32, t, from, to int) {
 	}
 }
 
+// storeTileGeneric is store for rows [t0, t1) of a whole tile of outputs.
+func (pr *Product) storeTileGeneric(c []float32, t0, t1, from int) {
+	for t := t0; t < t1; t++ {
+		pr.store(c[(t-t0)*tileRows:], t, from, from+tileRows)
+	}
+}
+
 // matrix computes the outputs of panels panel and panel+1 for activation rows [t0, t1): chunk after chunk, the weights
 // are unpacked once and meet all rows. The sums of a chunk continue those of the one before.
 func (pr *Product) matrix(in *Input, s *scratch, panel, t0, t1 int) {
@@ -212,6 +219,10 @@ func (pr *Product) matrix(in *Input, s *scratch, panel, t0, t1 int) {
 		}
 	}
 	from, to := panel*panelRows, min((panel+panels)*panelRows, m.rows)
+	if to-from == tileRows {
+		pr.storeTile(c, t0, t1, from)
+		return
+	}
 	for t := t0; t < t1; t++ {
 		pr.store(c[(t-t0)*tileRows:], t, from, to)
 	}

@@ -392,3 +392,22 @@ func gemvFloat(m *Matrix, x *float32, panel, panels int, dst []float32) {
 		panel, panels, dst = panel+take, panels-take, dst[take*panelRows:]
 	}
 }
+
+// storeTile is store for rows [t0, t1) of a whole tile of outputs.
+func (pr *Product) storeTile(c []float32, t0, t1, from int) {
+	if active == Generic {
+		pr.storeTileGeneric(c, t0, t1, from)
+		return
+	}
+	dst, stride, rows := &pr.Dst[t0*pr.Stride+from], 4*pr.Stride, t1-t0
+	switch {
+	case pr.Bias != nil && pr.Add:
+		storeTileBiasAddAVX2(dst, stride, &c[0], rows, &pr.Bias[from])
+	case pr.Bias != nil:
+		storeTileBiasAVX2(dst, stride, &c[0], rows, &pr.Bias[from])
+	case pr.Add:
+		storeTileAddAVX2(dst, stride, &c[0], rows)
+	default:
+		storeTileAVX2(dst, stride, &c[0], rows)
+	}
+}

@@ -382,6 +382,128 @@ clear:
 	XORL    R9, R9
 	JMP     store
 
+// func storeTileAVX2(dst *float32, stride int, c *float32, rows int)
+// Requires: AVX
+TEXT ·storeTileAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ stride+8(FP), DX
+	MOVQ c+16(FP), SI
+	MOVQ rows+24(FP), CX
+
+row:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, SI
+	ADDQ    DX, DI
+	DECQ    CX
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func storeTileAddAVX2(dst *float32, stride int, c *float32, rows int)
+// Requires: AVX
+TEXT ·storeTileAddAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ stride+8(FP), DX
+	MOVQ c+16(FP), SI
+	MOVQ rows+24(FP), CX
+
+row:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	VADDPS  64(DI), Y2, Y2
+	VMOVUPS Y2, 64(DI)
+	VADDPS  96(DI), Y3, Y3
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, SI
+	ADDQ    DX, DI
+	DECQ    CX
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func storeTileBiasAVX2(dst *float32, stride int, c *float32, rows int, bias *float32)
+// Requires: AVX
+TEXT ·storeTileBiasAVX2(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), DI
+	MOVQ    stride+8(FP), DX
+	MOVQ    c+16(FP), SI
+	MOVQ    rows+24(FP), CX
+	MOVQ    bias+32(FP), R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS 64(R8), Y6
+	VMOVUPS 96(R8), Y7
+
+row:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS Y2, 64(DI)
+	VADDPS  Y7, Y3, Y3
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, SI
+	ADDQ    DX, DI
+	DECQ    CX
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func storeTileBiasAddAVX2(dst *float32, stride int, c *float32, rows int, bias *float32)
+// Requires: AVX
+TEXT ·storeTileBiasAddAVX2(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), DI
+	MOVQ    stride+8(FP), DX
+	MOVQ    c+16(FP), SI
+	MOVQ    rows+24(FP), CX
+	MOVQ    bias+32(FP), R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	VMOVUPS 64(R8), Y6
+	VMOVUPS 96(R8), Y7
+
+row:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VADDPS  Y4, Y0, Y0
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  Y5, Y1, Y1
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	VADDPS  Y6, Y2, Y2
+	VADDPS  64(DI), Y2, Y2
+	VMOVUPS Y2, 64(DI)
+	VADDPS  Y7, Y3, Y3
+	VADDPS  96(DI), Y3, Y3
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, SI
+	ADDQ    DX, DI
+	DECQ    CX
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func unpackQ4_0AVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·unpackQ4_0AVX512(SB), NOSPLIT, $0-24

@@ -21,3 +21,5 @@ func gemv(m *Matrix, in *Input, panel, panels int, dst []float32) {
 }
 
 func quantize(dst []record, stride int, x []float32) { quantizeGeneric(dst, stride, x) }
+
+func (pr *Product) storeTile(c []float32, t0, t1, from int) { pr.storeTileGeneric(c, t0, t1, from) }

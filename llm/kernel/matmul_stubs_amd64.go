@@ -26,6 +26,26 @@ func readAVX2(p *byte, n int)
 //go:noescape
 func quantizeAVX2(rec *byte, stride int, x *float32, n int)
 
+// storeTileAVX2 moves rows of 32 sums to dst, whose rows are stride bytes apart.
+//
+//go:noescape
+func storeTileAVX2(dst *float32, stride int, c *float32, rows int)
+
+// storeTileAddAVX2 moves rows of 32 sums to dst, whose rows are stride bytes apart.
+//
+//go:noescape
+func storeTileAddAVX2(dst *float32, stride int, c *float32, rows int)
+
+// storeTileBiasAVX2 moves rows of 32 sums to dst, whose rows are stride bytes apart.
+//
+//go:noescape
+func storeTileBiasAVX2(dst *float32, stride int, c *float32, rows int, bias *float32)
+
+// storeTileBiasAddAVX2 moves rows of 32 sums to dst, whose rows are stride bytes apart.
+//
+//go:noescape
+func storeTileBiasAddAVX2(dst *float32, stride int, c *float32, rows int, bias *float32)
+
 // unpackQ4_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape

@@ -37,30 +37,42 @@ func NewMatrix(p *Pool, a *Arena, t quant.Type, rows, cols int, data []byte, flo
 	}
 	m := &Matrix{typ: stored, layout: l, rows: rows, cols: cols, panelBytes: cols / l.elems * l.nbytes}
 	m.data = a.Alloc(m.panels() * m.panelBytes)
-	elems, nbytes := stored.Block()
 	p.Run(m.panels(), func(panel, _ int) {
-		dst := m.panel(panel)
-		var row []byte
-		for r := range min(panelRows, rows-panel*panelRows) {
-			src := data[(panel*panelRows+r)*rowBytes:][:rowBytes]
-			if stored != t {
-				row = decodeToF32(row, t, src, cols)
-				src = row
-			}
-			for b := range cols / elems {
-				l.pack(dst[b*l.nbytes:(b+1)*l.nbytes], r, src[b*nbytes:(b+1)*nbytes])
-			}
-		}
+		n := min(panelRows, rows-panel*panelRows)
+		m.pack(m.panel(panel), t, data[panel*panelRows*rowBytes:][:n*rowBytes], n)
 	})
 	return m, nil
 }
 
-// decodeToF32 returns the row src of type t as the bytes of an F32 row, in dst if it is long enough.
-func decodeToF32(dst []byte, t quant.Type, src []byte, cols int) []byte {
-	if len(dst) < 4*cols {
-		dst = alignedBytes(4 * cols)
+// pack fills a panel from n rows of type t. Blocks come first and rows second: what is written stays in the L1 cache.
+func (m *Matrix) pack(dst []byte, t quant.Type, src []byte, n int) {
+	if m.typ != t {
+		src = decodeToF32(t, src, n*m.cols)
 	}
-	values := make([]float32, cols)
+	rowBytes := len(src) / n
+	if m.layout.kind == kindFloat {
+		word := m.layout.nbytes / panelRows
+		for k := 0; k < rowBytes; k += cacheLine {
+			var rows [panelRows][]byte
+			for r := range n {
+				rows[r] = src[r*rowBytes+k : r*rowBytes+min(k+cacheLine, rowBytes)]
+			}
+			packFloats(dst[k/word*m.layout.nbytes:], rows[:n], word)
+		}
+		return
+	}
+	_, nbytes := t.Block()
+	for b := range rowBytes / nbytes {
+		block := dst[b*m.layout.nbytes : (b+1)*m.layout.nbytes]
+		for r := range n {
+			m.layout.pack(block, r, src[r*rowBytes+b*nbytes:][:nbytes])
+		}
+	}
+}
+
+// decodeToF32 returns n elements of type t as F32.
+func decodeToF32(t quant.Type, src []byte, n int) []byte {
+	values, dst := make([]float32, n), make([]byte, 4*n)
 	if err := quant.Decode(t, values, src); err != nil {
 		panic(err) // lengths were checked by NewMatrix
 	}

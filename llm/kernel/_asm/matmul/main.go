@@ -35,6 +35,7 @@ func main() {
 	cpu()
 	peak()
 	quantize()
+	storeTile()
 	for _, f := range formats {
 		unpack512(f)
 		gemv512(f)
