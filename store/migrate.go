@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -15,10 +16,22 @@ import (
 // migrationLock is the advisory lock that orders processes which migrate the same database: "ragd" as a number.
 const migrationLock = 0x72616764
 
-// locked runs fn while conn holds the migration lock. The lock ends with the connection, so a killed process holds up nobody.
+// locked runs fn while conn holds the migration lock. The lock ends with the connection, so a killed process holds up nobody. It is asked for again
+// and again rather than waited for: a waiting statement would hold a snapshot, and a step that builds an index concurrently waits for snapshots.
 func locked(ctx context.Context, conn *pgx.Conn, fn func() error) error {
-	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
-		return fmt.Errorf("wait for another process that migrates: %w", err)
+	for {
+		var mine bool
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(migrationLock)).Scan(&mine); err != nil {
+			return err
+		}
+		if mine {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another process is migrating the database: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 	err := fn()
 	if _, unlockErr := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock)); err == nil {

@@ -241,7 +241,7 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 				return err
 			}
 		}
-		hits = s.top(k)
+		hits = s.top(int(min(int64(k), sc.passages)))
 		return nil
 	})
 	return hits, wrap("lexical search", err)

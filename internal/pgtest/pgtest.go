@@ -65,7 +65,7 @@ const prefix = "ragd_test_"
 func create(t testing.TB, s server, template string) string {
 	t.Helper()
 	name := fmt.Sprintf("%s%d_%d", prefix, os.Getpid(), count.Add(1))
-	if err := exec(context.Background(), s.url, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s`, name, template)); err != nil {
+	if err := exec(context.Background(), s.url, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s STRATEGY FILE_COPY`, name, template)); err != nil {
 		t.Fatalf("create test database: %v", err)
 	}
 	t.Cleanup(func() {
