@@ -26,10 +26,12 @@ type encoderBuffers struct {
 	layer                                   *encoderLayer
 	norm                                    norm
 	src, dst                                []float32
-	embedRow, ropeRow, activateRow, normRow func(row, worker int)
+	rowRunner                               *rowRunner
+	embedRow, ropeRow, activateRow, normRow func(row int)
 }
 
 func (e *Encoder) bind() {
+	e.rowRunner = newRowRunner(e.pool)
 	e.embedRow, e.ropeRow, e.activateRow, e.normRow = e.embed, e.rotate, e.activate, e.normalise
 }
 
@@ -91,7 +93,7 @@ func (e *Encoder) forward(ids, types [][]int32) error {
 		return nil
 	}
 	e.grow(rows)
-	p.Run(rows, e.embedRow)
+	e.rowRunner.each(rows, e.embedRow)
 	for i := range e.layers {
 		w := &e.layers[i]
 		e.layer = w
@@ -107,7 +109,7 @@ func (e *Encoder) forward(ids, types [][]int32) error {
 		}
 		p.MatMul(&e.input, e.products[:]...)
 		if w.rope != nil {
-			p.Run(rows, e.ropeRow)
+			e.rowRunner.each(rows, e.ropeRow)
 		}
 		kernel.AttendBidirectional(p, e.q, e.k, e.v, e.heads, e.starts, c.Heads, c.Heads, c.HeadDim, c.scale(), w.window)
 		e.addBranch(e.heads, c.Embd, w.o, w.oBias, rows)
@@ -140,7 +142,7 @@ func (e *Encoder) feedForward(in []float32, rows int) {
 		e.products[1] = kernel.Product{W: w.gate, Dst: e.gate, Stride: c.FFN}
 		p.MatMul(&e.input, e.products[:2]...)
 	}
-	p.Run(rows, e.activateRow)
+	e.rowRunner.each(rows, e.activateRow)
 	e.addBranch(e.up, c.FFN, w.down, w.dnBias, rows)
 }
 
@@ -154,17 +156,17 @@ func (e *Encoder) addBranch(in []float32, cols int, w *kernel.Matrix, bias []flo
 // applyNorm writes the norm of the residual stream to dst, which may be it.
 func (e *Encoder) applyNorm(dst []float32, n norm, rows int) []float32 {
 	e.norm, e.src, e.dst = n, e.x, dst
-	e.pool.Run(rows, e.normRow)
+	e.rowRunner.each(rows, e.normRow)
 	return dst
 }
 
-func (e *Encoder) normalise(row, _ int) {
+func (e *Encoder) normalise(row int) {
 	n := e.config.Embd
 	kernel.LayerNorm(e.dst[row*n:][:n], e.src[row*n:][:n], e.norm.w, e.norm.b, e.config.NormEps)
 }
 
 // embed sums the embeddings of one row and norms them.
-func (e *Encoder) embed(row, _ int) {
+func (e *Encoder) embed(row int) {
 	n := e.config.Embd
 	x := e.x[row*n:][:n]
 	e.tokens.row(x, int(e.ids[row]))
@@ -177,14 +179,14 @@ func (e *Encoder) embed(row, _ int) {
 	kernel.LayerNorm(x, x, e.embdNorm.w, e.embdNorm.b, e.config.NormEps)
 }
 
-func (e *Encoder) rotate(row, _ int) {
+func (e *Encoder) rotate(row int) {
 	c, at := e.config, row*e.config.Embd
 	e.layer.rope.Apply(e.q[at:][:c.Embd], c.Heads, c.HeadDim, int(e.pos[row]))
 	e.layer.rope.Apply(e.k[at:][:c.Embd], c.Heads, c.HeadDim, int(e.pos[row]))
 }
 
 // activate leaves the activated row in up.
-func (e *Encoder) activate(row, _ int) {
+func (e *Encoder) activate(row int) {
 	f := e.config.FFN
 	up := e.up[row*f:][:f]
 	switch {

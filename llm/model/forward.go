@@ -12,10 +12,6 @@ import (
 // Longer batches run block after block, which changes no number (invariant 2).
 const blockRows = 256
 
-// parallelRows is the least number of rows whose elementwise work is spread over
-// the pool: below it a barrier costs more than the work.
-const parallelRows = 4
-
 // buffers are the activations of one block, allocated once.
 type buffers struct {
 	x      []float32 // [T][E]     residual stream
@@ -31,8 +27,8 @@ type buffers struct {
 	step     step
 	layer    *layer // the one being run
 
-	// Row functions bound once, so that a step allocates no closures.
-	embedRow, positionRow, rotateRow, rotateKRow, activateRow, branchRow func(row, worker int)
+	rows                                                                 *rowRunner
+	embedRow, positionRow, rotateRow, rotateKRow, activateRow, branchRow func(row int)
 
 	post []float32 // norm that branchRow applies
 }
@@ -46,6 +42,7 @@ func (m *Model) allocate() {
 	m.x, m.q, m.k, m.v = floats(c.Embd), floats(qCols), floats(kvCols), floats(kvCols)
 	m.heads, m.gate, m.up = floats(qCols), floats(c.FFN), floats(c.FFN)
 	m.branch = floats(c.Embd)
+	m.rows = newRowRunner(m.pool)
 	m.embedRow, m.positionRow, m.rotateRow, m.rotateKRow = m.embed, m.position, m.rotate, m.rotateK
 	m.activateRow, m.branchRow = m.activate, m.addBranchRow
 }
@@ -75,7 +72,7 @@ func (m *Model) forwardBlock(b *Batch, lo, hi int) {
 	rows := hi - lo
 	outs := b.Out[sort.SearchInts(b.Out, lo):sort.SearchInts(b.Out, hi)]
 	m.step.plan(b, lo, hi)
-	m.eachRow(rows, m.embedRow)
+	m.rows.each(rows, m.embedRow)
 	last := len(m.layers) - 1
 	for i := range m.layers[:last] {
 		m.project(&m.layers[i], rows)
@@ -105,7 +102,7 @@ func (m *Model) project(w *layer, rows int) {
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.q, w.k, w.v)
 	m.products = [3]kernel.Product{m.productQ(w), m.productK(w), m.productV(w)}
 	m.pool.MatMul(&m.input, m.products[:]...)
-	m.eachRow(rows, m.positionRow)
+	m.rows.each(rows, m.positionRow)
 	m.store(w)
 }
 
@@ -116,7 +113,7 @@ func (m *Model) projectKV(w *layer, rows int) {
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.k, w.v)
 	m.products[0], m.products[1] = m.productK(w), m.productV(w)
 	m.pool.MatMul(&m.input, m.products[:2]...)
-	m.eachRow(rows, m.rotateKRow)
+	m.rows.each(rows, m.rotateKRow)
 	m.store(w)
 }
 
@@ -136,7 +133,7 @@ func (m *Model) projectQ(w *layer, rows int) {
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.q)
 	m.products[0] = m.productQ(w)
 	m.pool.MatMul(&m.input, m.products[:1]...)
-	m.eachRow(rows, m.rotateRow)
+	m.rows.each(rows, m.rotateRow)
 }
 
 func (m *Model) productQ(w *layer) kernel.Product {
@@ -166,7 +163,7 @@ func (m *Model) finish(w *layer, rows int) {
 	m.products[0] = kernel.Product{W: w.gate, Dst: m.gate, Stride: c.FFN}
 	m.products[1] = kernel.Product{W: w.up, Dst: m.up, Stride: c.FFN}
 	p.MatMul(&m.input, m.products[:2]...)
-	m.eachRow(rows, m.activateRow)
+	m.rows.each(rows, m.activateRow)
 	m.addBranch(m.gate, rows, c.FFN, w.down, w.postFFNNorm)
 }
 
@@ -194,19 +191,8 @@ func (m *Model) logits(dst []float32, rows int) {
 	}
 }
 
-// eachRow calls fn for rows [0, n), on the pool when that pays.
-func (m *Model) eachRow(n int, fn func(row, worker int)) {
-	if n >= parallelRows {
-		m.pool.Run(n, fn)
-		return
-	}
-	for row := range n {
-		fn(row, 0)
-	}
-}
-
 // embed looks up the embedding of one token.
-func (m *Model) embed(row, _ int) {
+func (m *Model) embed(row int) {
 	c := m.config
 	x := m.x[row*c.Embd:][:c.Embd]
 	m.embd.row(x, int(m.step.tokens[row]))
@@ -216,12 +202,12 @@ func (m *Model) embed(row, _ int) {
 }
 
 // position norms and rotates the heads of one row's q and k.
-func (m *Model) position(row, worker int) {
-	m.rotate(row, worker)
-	m.rotateK(row, worker)
+func (m *Model) position(row int) {
+	m.rotate(row)
+	m.rotateK(row)
 }
 
-func (m *Model) rotate(row, _ int) {
+func (m *Model) rotate(row int) {
 	c, w := m.config, m.layer
 	q := m.q[row*c.Heads*c.HeadDim:][:c.Heads*c.HeadDim]
 	if w.qNorm != nil {
@@ -232,7 +218,7 @@ func (m *Model) rotate(row, _ int) {
 	}
 }
 
-func (m *Model) rotateK(row, _ int) {
+func (m *Model) rotateK(row int) {
 	c, w := m.config, m.layer
 	k := m.k[row*c.KVHeads*c.HeadDim:][:c.KVHeads*c.HeadDim]
 	if w.kNorm != nil {
@@ -250,7 +236,7 @@ func normHeads(x, w []float32, eps float32) {
 }
 
 // activate computes act(gate)*up of one row in place.
-func (m *Model) activate(row, _ int) {
+func (m *Model) activate(row int) {
 	f := m.config.FFN
 	gate, up := m.gate[row*f:][:f], m.up[row*f:][:f]
 	switch m.config.Activation {
@@ -274,10 +260,10 @@ func (m *Model) addBranch(x []float32, rows, cols int, w *kernel.Matrix, post []
 	m.products[0] = kernel.Product{W: w, Dst: m.branch, Stride: c.Embd}
 	m.pool.MatMul(&m.input, m.products[:1]...)
 	m.post = post
-	m.eachRow(rows, m.branchRow)
+	m.rows.each(rows, m.branchRow)
 }
 
-func (m *Model) addBranchRow(row, _ int) {
+func (m *Model) addBranchRow(row int) {
 	c := m.config
 	branch, x := m.branch[row*c.Embd:][:c.Embd], m.x[row*c.Embd:][:c.Embd]
 	if m.post != nil {
