@@ -1,7 +1,7 @@
 """Renders templates with Jinja itself, set up as Hugging Face transformers does, and records the output.
 
     python3 -m venv venv && venv/bin/pip install jinja2==3.1.6
-    venv/bin/python make_cases.py [FILE.gguf ...]     # writes cases.json, and real.json for the templates of model files
+    venv/bin/python make_cases.py [FILE.gguf ...]     # writes cases.json, and ../../testdata/real.json for model files
 
 The templates are our own. Those of model files are not copied: real.json keeps their SHA-256 and the output.
 """
@@ -292,4 +292,4 @@ if __name__ == "__main__":
         source = gguf_template(path)
         real.append(dict(file=os.path.basename(path), sha256=hashlib.sha256(source.encode()).hexdigest(), cases=chat_cases(path, source)))
     if real:
-        dump("real.json", real)
+        dump("../../testdata/real.json", real)
