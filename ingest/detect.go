@@ -65,24 +65,36 @@ func detect(s *source) (format, error) {
 func extOf(name string) string { return strings.ToLower(path.Ext(strings.ReplaceAll(name, `\`, "/"))) }
 
 func detectBinary(s *source) (kind string, err error) {
-	head := s.data[:min(len(s.data), 1024)]
+	switch kind := signature(s.data); kind {
+	case "zip":
+		return detectZip(s)
+	case "ole":
+		return detectOLE(s)
+	default:
+		return kind, nil
+	}
+}
+
+// signature is the container or format that a file's first bytes name; "" if none.
+func signature(data []byte) string {
+	head := data[:min(len(data), 1024)]
 	switch {
 	case bytes.Contains(head, []byte("%PDF-")):
-		return "pdf", nil
+		return "pdf"
 	case bytes.HasPrefix(head, []byte(`{\rtf`)):
-		return "rtf", nil
+		return "rtf"
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
-		return detectZip(s)
+		return "zip"
 	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")):
-		return detectOLE(s)
+		return "ole"
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return "gzip", nil
+		return "gzip"
 	case bytes.HasPrefix(head, []byte("BZh")) && len(head) > 10 && bytes.Equal(head[4:10], []byte("1AY&SY")):
-		return "bzip2", nil
+		return "bzip2"
 	case isTar(head):
-		return "tar", nil
+		return "tar"
 	}
-	return "", nil
+	return ""
 }
 
 func isTar(head []byte) bool {

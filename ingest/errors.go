@@ -19,6 +19,26 @@ const (
 	TooDeep     Class = "too_deep"  // nested deeper than Limits.Depth
 )
 
+// Classes of a Pipeline's failures that are not the document's own.
+const (
+	Unreadable  Class = "unreadable"  // the file system refuses it
+	Interrupted Class = "interrupted" // given back by a run that was stopped
+	Internal    Class = "internal"    // ragd's own fault, or its machine's
+)
+
+// next is what the user can do about a failure, where its message doesn't say.
+func (c Class) next() string {
+	switch c {
+	case Unreadable:
+		return "check the file's permissions and ingest it again"
+	case Internal:
+		return "ingest it again; if it fails again, report the message"
+	case Empty:
+		return "nothing to do, unless the file should hold something"
+	}
+	return ""
+}
+
 // Error is a document that cannot be ingested, with what the user can do.
 type Error struct {
 	Class   Class

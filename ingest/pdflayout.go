@@ -173,7 +173,7 @@ func rightEdges(lines []pdfLine) []float64 {
 var (
 	sectionNumber = regexp.MustCompile(`^[0-9]{1,2}(\.[0-9]{1,2}){1,4}\.?\s+\p{Lu}`)
 	listMark      = regexp.MustCompile(`^([•◦▪▫‣⁃●○■□◆➢➤✓∗*·–—-]\s|\(?([0-9]{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]\s)`)
-	sentence      = regexp.MustCompile(`[.!?:;。！？：»”"')\]]\s*$`)
+	sentenceEnd   = regexp.MustCompile(`[.!?:;。！？：»”"')\]]\s*$`)
 )
 
 // continues decides whether b goes on with a's paragraph, and what separates
@@ -195,8 +195,8 @@ func continues(a, b pdfLine, leading, edgeA, edgeB float64) (sep string, ok bool
 		return " ", true
 	}
 	full := a.right-a.left >= 0.8*(edgeA-a.left)
-	ended := sentence.MatchString(a.text)
-	caption := ended && b.right-b.left < 0.7*(edgeB-b.left) && !sentence.MatchString(b.text) // a paragraph's short last line would end a sentence
+	ended := sentenceEnd.MatchString(a.text)
+	caption := ended && b.right-b.left < 0.7*(edgeB-b.left) && !sentenceEnd.MatchString(b.text) // a paragraph's short last line would end a sentence
 	lower := startsLower(b.text)
 	if step < 0 || step > 8*height { // another column, or back up the page
 		if full && !ended && lower && abs(a.size-b.size) < 0.06*a.size {

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"ragd/sentence"
 )
 
 // Splitter cuts documents into passages. The zero value of a field means its
@@ -245,17 +247,16 @@ func (w *splitWalk) sentences(k Block, cost float64) {
 		w.linkOverlap(first, before)
 		cost = costSentence
 	}
-	start := 0
-	for _, end := range Sentences(text) {
-		if end-start > 2*w.s.maxTokens() && strings.Contains(text[start:end], "\n") {
-			for line := range strings.Lines(text[start:end]) {
-				add(start, start+len(line))
-				start += len(line)
-			}
+	for _, span := range sentence.Split(text) {
+		if span.End-span.Start <= 2*w.s.maxTokens() {
+			add(span.Start, span.End)
 			continue
 		}
-		add(start, end)
-		start = end
+		start := span.Start
+		for line := range strings.Lines(text[span.Start:span.End]) {
+			add(start, start+len(line))
+			start += len(line)
+		}
 	}
 }
 

@@ -96,6 +96,10 @@ type Store interface {
 	// again. An Index other than the corpus's own is an error that names both.
 	Receive(ctx context.Context, c Candidate, content io.Reader) (Outcome, int64, error)
 
+	// Status says where a version is, and why it failed if it did. ErrLeaseLost
+	// (wrapped) when the version no longer exists.
+	Status(ctx context.Context, tenant string, version int64) (State, Failure, error)
+
 	// Claim leases a version that is neither Live nor Failed, whose lease is free
 	// or expired, whose retry time has come: the oldest. nil, nil: nothing to do.
 	// tenant and corpus select; "" is any.

@@ -179,6 +179,16 @@ func (s *Store) Fail(ctx context.Context, job *ingest.Job, f ingest.Failure) err
 	})
 }
 
+// Status implements [ingest.Store].
+func (s *Store) Status(ctx context.Context, tenant string, version int64) (state ingest.State, f ingest.Failure, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT state, error_class, error_message FROM document_versions WHERE tenant = $1 AND id = $2`, tenantOf(tenant), version).
+		Scan(&state, &f.Class, &f.Message)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ingest.ErrLeaseLost
+	}
+	return state, f, wrap(fmt.Sprintf("status of version %d", version), err)
+}
+
 // Content implements [ingest.Store]. The bytes come piece by piece.
 func (s *Store) Content(ctx context.Context, job *ingest.Job) (io.ReadCloser, error) {
 	err := s.owned(ctx, job, "read", func(pgx.Tx) error { return nil })
