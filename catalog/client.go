@@ -72,43 +72,43 @@ func removeFetches(dir string) error {
 	return nil
 }
 
-// fetch lets the client bring a package into dir and returns the path of the archive. tick learns how many bytes are
-// there so far: the client's temporary files count, and they lie in dir, not in a temporary folder that may be too small.
-func fetch(ctx context.Context, client, pkg, dir string, tick func(int64)) (string, error) {
+// fetch lets the client bring a package into the file archive. tick learns how many bytes are there so far: the client's
+// temporary files count, and they lie in dir, not in a temporary folder that may be too small.
+func fetch(ctx context.Context, client, pkg, dir, archive string, tick func(int64)) error {
 	work, err := os.MkdirTemp(dir, fetchPrefix)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(work)
 	out, tmp := filepath.Join(work, "out"), filepath.Join(work, "tmp")
 	for _, d := range []string{out, tmp} {
 		if err := os.Mkdir(d, 0o755); err != nil {
-			return "", err
+			return err
 		}
 	}
 	cmd, err := command(ctx, client, pkg, out)
 	if err != nil {
-		return "", err
+		return err
 	}
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	var said bytes.Buffer // a client says little with --quiet
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := runClient(cmd, func() { tick(treeBytes(work)) }); err != nil {
+	// A client that has finished its temporary file copies it: the larger of the two is what has arrived.
+	if err := runClient(cmd, func() { tick(max(treeBytes(out), treeBytes(tmp))) }); err != nil {
 		switch {
 		case ctx.Err() != nil:
-			return "", ctx.Err()
+			return ctx.Err()
 		case strings.Contains(said.String(), syscall.ENOSPC.Error()), strings.Contains(said.String(), "No space left"):
-			return "", fmt.Errorf("%s could not store the package %s: %w", client, pkg, syscall.ENOSPC)
+			return fmt.Errorf("%s could not store the package %s: %w", client, pkg, syscall.ENOSPC)
 		}
-		return "", fmt.Errorf("%s could not fetch the package %s (%w): %s; check the connection, and the client's own settings if it uses a mirror",
+		return fmt.Errorf("%s could not fetch the package %s (%w): %s; check the connection, and the client's own settings if it uses a mirror",
 			client, pkg, err, lastWords(said.String()))
 	}
-	archive, err := onlyFile(out)
+	brought, err := onlyFile(out)
 	if err != nil {
-		return "", fmt.Errorf("%s was asked for the package %s: %w", client, pkg, err)
+		return fmt.Errorf("%s was asked for the package %s: %w", client, pkg, err)
 	}
-	final := filepath.Join(dir, "package.zip")
-	return final, os.Rename(archive, final)
+	return os.Rename(brought, archive)
 }
 
 // runClient runs cmd and calls tick while it runs. A cancelled command is killed with its children.

