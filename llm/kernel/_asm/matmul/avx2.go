@@ -237,7 +237,7 @@ func gemv256(f format) {
 	}
 	block := func(header, scales, levels Register, disp int) {
 		for i := 0; i < f.subBytes(); i += 64 {
-			PREFETCHT0(at(levels, disp+2048+i))
+			PREFETCHT1(at(levels, disp+prefetchBytes+i))
 		}
 		for h := range 2 {
 			s.half = h

@@ -230,7 +230,7 @@ func gemv512(f format) {
 	block := func(levels Register, disp int) {
 		prefetch := f.subBytes()
 		for i := 0; i < prefetch; i += 64 {
-			PREFETCHT0(at(levels, disp+2048+i))
+			PREFETCHT1(at(levels, disp+prefetchBytes+i))
 		}
 		switch {
 		case f.kind == kindHalf:

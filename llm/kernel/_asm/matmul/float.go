@@ -99,7 +99,7 @@ func gemvFloat(f floatFormat, isa string, panels int) {
 		}
 		for i, src := range srcs {
 			if k == 0 {
-				PREFETCHT0(at(src, 2048))
+				PREFETCHT1(at(src, prefetchBytes))
 			}
 			m := at(src, f.nbytes*k)
 			if isa == "AVX512" {

@@ -15,6 +15,10 @@ const (
 	recordHalves = 56 // for zero point 32, elements 0-15 and 16-31
 )
 
+// prefetchBytes is how far ahead of its reads a kernel that streams weights asks for them. A core needs two to four KiB in
+// flight to hide the latency of DRAM, and the hardware's own prefetchers stop at every 4 KiB.
+const prefetchBytes = 8192
+
 // kind groups formats by the arithmetic of their products; see layout.go.
 type kind int
 
