@@ -196,7 +196,7 @@ func (r *attnRun) do(task, worker int) {
 // load fills the tile with the unit's scaled queries: row i*group+g is query start+i, head g of the group.
 func (r *attnRun) load(t *attnTile, u *attnUnit) {
 	dim := r.KV.dim
-	t.size(u.n*r.group, dim, r.KV.padded)
+	t.size(r.KV.kind, u.n*r.group, dim, r.KV.padded)
 	t.scale, t.softCap = scoreScale(r.Scale, r.SoftCap)
 	for i := range u.n {
 		lo, hi := r.sees(u.seq.Pos + u.start + i)
@@ -226,14 +226,15 @@ func (r *attnRun) attend(t *attnTile, task int, u *attnUnit, split int) {
 			copy(t.vScale[i*PageTokens:], s.vScales(page, u.head))
 		}
 	}
-	if s.kind == KVInt8 {
+	kind := s.kind
+	if kind == KVInt8 {
 		t.unit = false
+		t.vTop = absMax(t.vScale[from*PageTokens : to*PageTokens])
 	} else {
 		t.unitScales()
 	}
-	kind := s.kind
-	if kind != KVF32 && t.rows > maxBlockRows {
-		t.convert(kind, from, to) // worth it when several blocks of rows read the same pages
+	if kind == KVF16 && t.rows > maxBlockRows {
+		t.convert(from, to) // worth it when several blocks of rows read the same pages
 		kind = KVF32
 	}
 	t.padGroups(from, to)

@@ -13,40 +13,51 @@ func blockRows(left int) int {
 }
 
 // scores sets dst[r][16*p+i] = scale[16*p+i] * Σ_d q[r][d] * K_p[d][i] for pages p in [from, to), and may do so for the
-// other pages of the groups of four that these belong to. Rows of dst are splitTokens apart, rows of
-// q dim. It prefetches what lies ahead bytes behind the keys.
+// other pages of the groups of four that these belong to. Rows of dst are splitTokens apart, rows of q dim. It
+// prefetches what lies ahead bytes behind the keys. kind is a float type.
 func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, from, to, ahead int, scale *[splitTokens]float32) {
 	if active == Generic {
 		scoresGeneric(kind, dst, q, rows, dim, k, from, to, scale)
 		return
 	}
-	from &^= pageGroup - 1
-	to = (to + pageGroup - 1) &^ (pageGroup - 1)
+	from, to = wholeGroups(from, to)
 	_ = dst[(rows-1)*splitTokens+to*PageTokens-1]
 	d, x, p, s, n := &dst[from*PageTokens], &q[:rows*dim][0], &k[from], &scale[from*PageTokens], to-from
-	if active == AVX512 {
-		switch kind {
-		case KVF32:
-			scoresF32AVX512(d, x, p, s, rows, dim, n, ahead)
-		case KVF16:
-			scoresF16AVX512(d, x, p, s, rows, dim, n, ahead)
-		case KVInt8:
-			scoresInt8AVX512(d, x, p, s, rows, dim, n, ahead)
-		}
-		return
-	}
-	switch kind {
-	case KVF32:
+	switch {
+	case active == AVX512 && kind == KVF32:
+		scoresF32AVX512(d, x, p, s, rows, dim, n, ahead)
+	case active == AVX512:
+		scoresF16AVX512(d, x, p, s, rows, dim, n, ahead)
+	case kind == KVF32:
 		scoresF32AVX2(d, x, p, s, rows, dim, n, ahead)
-	case KVF16:
+	default:
 		scoresF16AVX2(d, x, p, s, rows, dim, n, ahead)
-	case KVInt8:
-		scoresInt8AVX2(d, x, p, s, rows, dim, n, ahead)
 	}
 }
 
+// scoresInt8 is scores for int8 keys and 16-bit queries of pairs elements, an even number; results are also multiplied
+// by qScale[r].
+func scoresInt8(dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to, ahead int, scale *[splitTokens]float32) {
+	if active == Generic {
+		scoresInt8Generic(dst, q, qScale, rows, pairs, k, from, to, scale)
+		return
+	}
+	from, to = wholeGroups(from, to)
+	_ = dst[(rows-1)*splitTokens+to*PageTokens-1]
+	d, x, f, p, s, n := &dst[from*PageTokens], &q[:rows*pairs][0], &qScale[:rows][0], &k[from], &scale[from*PageTokens], to-from
+	if active == AVX512 {
+		scoresInt8AVX512(d, x, f, p, s, rows, pairs, n, ahead)
+	} else {
+		scoresInt8AVX2(d, x, f, p, s, rows, pairs, n, ahead)
+	}
+}
+
+func wholeGroups(from, to int) (int, int) {
+	return from &^ (pageGroup - 1), (to + pageGroup - 1) &^ (pageGroup - 1)
+}
+
 // weigh sets dst[r][d] = Σ_i w[r][i] * V[i][d] over positions i in [from, to), from a multiple of 16. Rows of dst are
-// padded apart, rows of w splitTokens. It prefetches the blocks in next beside those of v.
+// padded apart, rows of w splitTokens. It prefetches the blocks in next beside those of v. kind is a float type.
 func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v, next *[splitPages]*byte) {
 	if active == Generic {
 		weighGeneric(kind, dst, padded, w, rows, from, to, v)
@@ -55,33 +66,50 @@ func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to i
 	_, _ = dst[rows*padded-1], w[(rows-1)*splitTokens+to-1]
 	x, p, np := &w[0], &v[0], &next[0]
 	for at := 0; at < padded; {
-		strip := stripWidth(rows, padded-at)
+		strip := stripWidth(kind, rows, padded-at)
 		d, offset := &dst[at], at*kind.elemBytes()
 		switch {
 		case active == AVX512 && kind == KVF32:
 			weighF32AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
-		case active == AVX512 && kind == KVF16:
-			weighF16AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
 		case active == AVX512:
-			weighInt8AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
+			weighF16AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
 		case kind == KVF32:
 			weighF32AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
-		case kind == KVF16:
-			weighF16AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
 		default:
-			weighInt8AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
+			weighF16AVX2(d, padded, x, rows, p, np, offset, from, to, strip)
+		}
+		at += strip
+	}
+}
+
+// weighInt8 is weigh for int8 values and 16-bit weights; results are also multiplied by wScale[r]. An odd to includes
+// position to, whose weight must be 0.
+func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, next *[splitPages]*byte) {
+	if active == Generic {
+		weighInt8Generic(dst, padded, w, wScale, rows, from, to, v)
+		return
+	}
+	_, _ = dst[rows*padded-1], w[(rows-1)*splitTokens+to-1]
+	x, f, p, np := &w[0], &wScale[:rows][0], &v[0], &next[0]
+	for at := 0; at < padded; {
+		strip := stripWidth(KVInt8, rows, padded-at)
+		d, offset := &dst[at], 2*at
+		if active == AVX512 {
+			weighInt8AVX512(d, padded, x, f, rows, p, np, offset, from, to, strip)
+		} else {
+			weighInt8AVX2(d, padded, x, f, rows, p, np, offset, from, to, strip)
 		}
 		at += strip
 	}
 }
 
 // stripWidth returns the widest strip of values that a kernel for so many rows has and that still fits.
-func stripWidth(rows, left int) int {
+func stripWidth(kind KVType, rows, left int) int {
 	widest := 64
 	switch {
 	case active == AVX512 && rows > 6:
 		widest = 32
-	case active == AVX2 && rows > 3:
+	case active == AVX2 && (rows > 3 || kind == KVInt8):
 		widest = 16
 	case active == AVX2:
 		widest = 32
@@ -103,6 +131,21 @@ func expSplit(s, scale []float32, rows, n int, top, total []float32) {
 		expSplitAVX2(&s[0], &scale[0], rows, n, &top[0], &total[0])
 	default:
 		expSplitGeneric(s, scale, rows, n, top, total)
+	}
+}
+
+// expSplitInt is expSplit with the scaled powers multiplied by the row's factor, rounded to integers and stored in w,
+// whose rows are splitTokens apart, too. s is left undefined.
+func expSplitInt(s, scale []float32, rows, n int, top, total, factor []float32, w []int16) {
+	_, _, _, _ = s[(rows-1)*splitTokens+n-1], scale[n-1], top[rows-1], total[rows-1]
+	_, _ = factor[rows-1], w[(rows-1)*splitTokens+n-1]
+	switch active {
+	case AVX512:
+		expSplitIntAVX512(&s[0], &scale[0], rows, n, &top[0], &total[0], &factor[0], &w[0])
+	case AVX2:
+		expSplitIntAVX2(&s[0], &scale[0], rows, n, &top[0], &total[0], &factor[0], &w[0])
+	default:
+		expSplitIntGeneric(s, scale, rows, n, top, total, factor, w)
 	}
 }
 
@@ -131,18 +174,65 @@ func finish(dst, sum []float32, s float32) {
 	finishGeneric(dst[n:], sum[n:], s)
 }
 
-func widen(kind KVType, dst []float32, src *byte) {
-	switch {
-	case kind == KVF16 && active == AVX512:
+// widen converts stored halves to float32.
+func widen(dst []float32, src *byte) {
+	switch active {
+	case AVX512:
 		widenF16AVX512(&dst[0], src, len(dst))
-	case kind == KVF16 && active == AVX2:
+	case AVX2:
 		widenF16AVX2(&dst[0], src, len(dst))
-	case kind == KVInt8 && active == AVX512:
-		widenInt8AVX512(&dst[0], src, len(dst))
-	case kind == KVInt8 && active == AVX2:
-		widenInt8AVX2(&dst[0], src, len(dst))
 	default:
-		widenGeneric(kind, dst, src)
+		widenGeneric(KVF16, dst, src)
+	}
+}
+
+// absMax returns the largest magnitude in x, passing over NaN.
+func absMax(x []float32) float32 {
+	n := len(x) &^ 15
+	var m float32
+	switch {
+	case n == 0:
+	case active == AVX512:
+		m = absMaxAVX512(&x[0], n)
+	case active == AVX2:
+		m = absMaxAVX2(&x[0], n)
+	default:
+		n = 0
+	}
+	return max(m, absMaxGeneric(x[n:]))
+}
+
+// toInt8 sets dst[i] to x[i]*factor, rounded and kept within ±127; NaN becomes 0.
+func toInt8(dst []int8, x []float32, factor float32) {
+	n := len(x) &^ 15
+	switch {
+	case n == 0:
+	case active == AVX512:
+		toInt8AVX512(&dst[:n][0], &x[0], n, factor, 127)
+	case active == AVX2:
+		toInt8AVX2(&dst[:n][0], &x[0], n, factor, 127)
+	default:
+		n = 0
+	}
+	for i, y := range x[n:] {
+		dst[n+i] = int8(toIntGeneric(y, factor, 127))
+	}
+}
+
+// toInt16 sets dst[i] to x[i]*factor, rounded and kept within ±limit; NaN becomes 0.
+func toInt16(dst []int16, x []float32, factor, limit float32) {
+	n := len(x) &^ 15
+	switch {
+	case n == 0:
+	case active == AVX512:
+		toInt16AVX512(&dst[:n][0], &x[0], n, factor, limit)
+	case active == AVX2:
+		toInt16AVX2(&dst[:n][0], &x[0], n, factor, limit)
+	default:
+		n = 0
+	}
+	for i, y := range x[n:] {
+		dst[n+i] = int16(toIntGeneric(y, factor, limit))
 	}
 }
 

@@ -47,7 +47,7 @@ type encTask struct{ start, end, from, to, head int }
 func (r *encRun) do(task, worker int) {
 	t, u := &r.tiles[worker], r.tasks[task]
 	group := r.heads / r.kvHeads
-	t.size((u.to-u.from)*group, r.dim, align16(r.dim))
+	t.size(KVF32, (u.to-u.from)*group, r.dim, align16(r.dim))
 	t.scale, t.softCap = scoreScale(r.scale, 0)
 	at := func(row int) int { return row*r.heads*r.dim + u.head*group*r.dim }
 	for row := u.from; row < u.to; row++ {

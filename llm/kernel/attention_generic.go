@@ -48,6 +48,43 @@ func weighGeneric(kind KVType, dst []float32, padded int, w []float32, rows, fro
 	}
 }
 
+// scoresInt8Generic multiplies exactly, in integers.
+func scoresInt8Generic(dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to int, scale *[splitTokens]float32) {
+	for p := from; p < to; p++ {
+		page := unsafe.Slice((*int8)(unsafe.Pointer(k[p])), PageTokens*pairs)
+		for r := range rows {
+			var acc [PageTokens]int32
+			for d, x := range q[r*pairs : (r+1)*pairs] {
+				for i := range acc {
+					acc[i] += int32(x) * int32(page[(d/2*PageTokens+i)*2+d%2])
+				}
+			}
+			for i, y := range acc {
+				dst[r*splitTokens+p*PageTokens+i] = float32(float32(y)*qScale[r]) * scale[p*PageTokens+i]
+			}
+		}
+	}
+}
+
+// weighInt8Generic multiplies exactly, in integers.
+func weighInt8Generic(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v *[splitPages]*byte) {
+	acc := make([]int32, padded)
+	for r := range rows {
+		clear(acc)
+		for i := from; i < to; i++ {
+			page := unsafe.Slice((*int8)(unsafe.Pointer(v[i/PageTokens])), PageTokens*padded)
+			pair := page[i%PageTokens/2*padded*2:]
+			x := int32(w[r*splitTokens+i])
+			for d := range acc {
+				acc[d] += x * int32(pair[2*d+i%2])
+			}
+		}
+		for d, y := range acc {
+			dst[r*padded+d] = float32(y) * wScale[r]
+		}
+	}
+}
+
 // expSplitGeneric: position i adds to lane i mod 16 of the total.
 func expSplitGeneric(s, scale []float32, rows, n int, top, total []float32) {
 	for r := range rows {
@@ -61,6 +98,34 @@ func expSplitGeneric(s, scale []float32, rows, n int, top, total []float32) {
 		}
 		total[r] = reduce(&acc)
 	}
+}
+
+func expSplitIntGeneric(s, scale []float32, rows, n int, top, total, factor []float32, w []int16) {
+	expSplitGeneric(s, scale, rows, n, top, total)
+	for r := range rows {
+		for i, x := range s[r*splitTokens:][:n] {
+			w[r*splitTokens+i] = int16(toIntGeneric(x, factor[r], maxWeight))
+		}
+	}
+}
+
+func absMaxGeneric(x []float32) float32 {
+	var m float32
+	for _, v := range x {
+		if v < 0 {
+			v = -v
+		}
+		if v > m {
+			m = v
+		}
+	}
+	return m
+}
+
+// toIntGeneric returns x*factor rounded to nearest even and kept within ±limit, which is below 2^22; 0 for NaN.
+func toIntGeneric(x, factor, limit float32) int32 {
+	y := finite(x*factor, limit)
+	return int32(float32(y+roundC) - roundC)
 }
 
 // joinGeneric sets sum[i] = sum[i]*a + part[i]*b.
@@ -78,7 +143,7 @@ func finishGeneric(dst, sum []float32, s float32) {
 	}
 }
 
-// widenGeneric converts stored elements to float32, exactly; int8 stays unscaled.
+// widenGeneric converts stored floats to float32, exactly.
 func widenGeneric(kind KVType, dst []float32, src *byte) {
 	p := unsafe.Pointer(src)
 	switch kind {
@@ -87,10 +152,6 @@ func widenGeneric(kind KVType, dst []float32, src *byte) {
 	case KVF16:
 		for i, x := range unsafe.Slice((*uint16)(p), len(dst)) {
 			dst[i] = quant.F16ToF32(x)
-		}
-	case KVInt8:
-		for i, x := range unsafe.Slice((*int8)(p), len(dst)) {
-			dst[i] = float32(x)
 		}
 	}
 }

@@ -2,23 +2,49 @@
 
 package kernel
 
-// blockRows is the number of rows to hand to the kernels when left remain.
+// blockRows returns how many of the rows that are left to hand to the kernels.
 func blockRows(left int) int { return min(left, maxBlockRows) }
 
 func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, from, to, _ int, scale *[splitTokens]float32) {
 	scoresGeneric(kind, dst, q, rows, dim, k, from, to, scale)
 }
 
+func scoresInt8(dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to, _ int, scale *[splitTokens]float32) {
+	scoresInt8Generic(dst, q, qScale, rows, pairs, k, from, to, scale)
+}
+
 func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v, _ *[splitPages]*byte) {
 	weighGeneric(kind, dst, padded, w, rows, from, to, v)
+}
+
+func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, _ *[splitPages]*byte) {
+	weighInt8Generic(dst, padded, w, wScale, rows, from, to, v)
 }
 
 func expSplit(s, scale []float32, rows, n int, top, total []float32) {
 	expSplitGeneric(s, scale, rows, n, top, total)
 }
-func join(sum, part []float32, a, b float32)      { joinGeneric(sum, part, a, b) }
-func finish(dst, sum []float32, s float32)        { finishGeneric(dst, sum, s) }
-func widen(kind KVType, dst []float32, src *byte) { widenGeneric(kind, dst, src) }
-func toHalf(dst []uint16, x []float32)            { toHalfGeneric(dst, x) }
+
+func expSplitInt(s, scale []float32, rows, n int, top, total, factor []float32, w []int16) {
+	expSplitIntGeneric(s, scale, rows, n, top, total, factor, w)
+}
+
+func join(sum, part []float32, a, b float32) { joinGeneric(sum, part, a, b) }
+func finish(dst, sum []float32, s float32)   { finishGeneric(dst, sum, s) }
+func widen(dst []float32, src *byte)         { widenGeneric(KVF16, dst, src) }
+func toHalf(dst []uint16, x []float32)       { toHalfGeneric(dst, x) }
+func absMax(x []float32) float32             { return absMaxGeneric(x) }
+
+func toInt8(dst []int8, x []float32, factor float32) {
+	for i, y := range x {
+		dst[i] = int8(toIntGeneric(y, factor, 127))
+	}
+}
+
+func toInt16(dst []int16, x []float32, factor, limit float32) {
+	for i, y := range x {
+		dst[i] = int16(toIntGeneric(y, factor, limit))
+	}
+}
 
 func transpose(dst, src []float32, stride, columns int) { transposeGeneric(dst, src, stride, columns) }

@@ -9,35 +9,40 @@ package kernel
 //go:noescape
 func scoresF32AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// scoresF16AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
-//
-//go:noescape
-func scoresF16AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
-
-// scoresInt8AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
-//
-//go:noescape
-func scoresInt8AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
-
 // weighF32AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
 //
 //go:noescape
 func weighF32AVX512(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+
+// scoresF16AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
+//
+//go:noescape
+func scoresF16AVX512(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
 // weighF16AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
 //
 //go:noescape
 func weighF16AVX512(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
+// scoresInt8AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
+//
+//go:noescape
+func scoresInt8AVX512(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
+
 // weighInt8AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighInt8AVX512(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
 // expSplitAVX512 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
 func expSplitAVX512(s *float32, scale *float32, rows int, n int, top *float32, total *float32)
+
+// expSplitIntAVX512 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
+//
+//go:noescape
+func expSplitIntAVX512(s *float32, scale *float32, rows int, n int, top *float32, total *float32, factor *float32, w *int16)
 
 // joinAVX512 sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.
 //
@@ -54,15 +59,25 @@ func finishAVX512(dst *float32, sum *float32, n int, x float32)
 //go:noescape
 func widenF16AVX512(dst *float32, src *byte, n int)
 
-// widenInt8AVX512 converts n stored elements, a multiple of 16.
-//
-//go:noescape
-func widenInt8AVX512(dst *float32, src *byte, n int)
-
 // toHalfAVX512 converts n elements, a multiple of 16, to the nearest finite half.
 //
 //go:noescape
 func toHalfAVX512(dst *uint16, x *float32, n int)
+
+// absMaxAVX512 returns the largest magnitude of n elements, a multiple of 16, 0 if all are NaN.
+//
+//go:noescape
+func absMaxAVX512(x *float32, n int) float32
+
+// toInt8AVX512 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+//
+//go:noescape
+func toInt8AVX512(dst *int8, x *float32, n int, factor float32, limit float32)
+
+// toInt16AVX512 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+//
+//go:noescape
+func toInt16AVX512(dst *int16, x *float32, n int, factor float32, limit float32)
 
 // transposeAVX512 transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.
 //
@@ -74,35 +89,40 @@ func transposeAVX512(dst *float32, src *float32, pitch int, columns int)
 //go:noescape
 func scoresF32AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// scoresF16AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
-//
-//go:noescape
-func scoresF16AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
-
-// scoresInt8AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
-//
-//go:noescape
-func scoresInt8AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
-
 // weighF32AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
 //
 //go:noescape
 func weighF32AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+
+// scoresF16AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
+//
+//go:noescape
+func scoresF16AVX2(dst *float32, q *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
 // weighF16AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
 //
 //go:noescape
 func weighF16AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
+// scoresInt8AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
+//
+//go:noescape
+func scoresInt8AVX2(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
+
 // weighInt8AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
 //
 //go:noescape
-func weighInt8AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
 // expSplitAVX2 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
 func expSplitAVX2(s *float32, scale *float32, rows int, n int, top *float32, total *float32)
+
+// expSplitIntAVX2 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
+//
+//go:noescape
+func expSplitIntAVX2(s *float32, scale *float32, rows int, n int, top *float32, total *float32, factor *float32, w *int16)
 
 // joinAVX2 sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.
 //
@@ -119,15 +139,25 @@ func finishAVX2(dst *float32, sum *float32, n int, x float32)
 //go:noescape
 func widenF16AVX2(dst *float32, src *byte, n int)
 
-// widenInt8AVX2 converts n stored elements, a multiple of 16.
-//
-//go:noescape
-func widenInt8AVX2(dst *float32, src *byte, n int)
-
 // toHalfAVX2 converts n elements, a multiple of 16, to the nearest finite half.
 //
 //go:noescape
 func toHalfAVX2(dst *uint16, x *float32, n int)
+
+// absMaxAVX2 returns the largest magnitude of n elements, a multiple of 16, 0 if all are NaN.
+//
+//go:noescape
+func absMaxAVX2(x *float32, n int) float32
+
+// toInt8AVX2 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+//
+//go:noescape
+func toInt8AVX2(dst *int8, x *float32, n int, factor float32, limit float32)
+
+// toInt16AVX2 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+//
+//go:noescape
+func toInt16AVX2(dst *int16, x *float32, n int, factor float32, limit float32)
 
 // transposeAVX2 transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.
 //

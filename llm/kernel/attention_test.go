@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
+
+	"ragd/llm/quant"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,20 +64,28 @@ func (h *history) stored() (k, v []float32) {
 	for i := range h.n {
 		page, slot := int(h.pages[i/PageTokens]), i%PageTokens
 		for head := range h.kvHeads {
-			kp, vp := make([]float32, PageTokens*h.dim), make([]float32, PageTokens*h.store.padded)
-			widenGeneric(h.store.kind, kp, h.store.kBlock(page, head))
-			widenGeneric(h.store.kind, vp, h.store.vBlock(page, head))
 			for d := range h.dim {
-				x, y := kp[d*PageTokens+slot], vp[slot*h.store.padded+d]
-				if h.store.kind == KVInt8 {
-					x *= h.store.kScales(page, head)[slot]
-					y *= h.store.vScales(page, head)[slot]
-				}
-				k[(i*h.kvHeads+head)*h.dim+d], v[(i*h.kvHeads+head)*h.dim+d] = x, y
+				at := (i*h.kvHeads+head)*h.dim + d
+				k[at], v[at] = h.store.at(page, slot, head, d)
 			}
 		}
 	}
 	return k, v
+}
+
+// at returns element d of a stored key and value.
+func (s *KVStore) at(page, slot, head, d int) (k, v float32) {
+	kb, vb := unsafe.Pointer(s.kBlock(page, head)), unsafe.Pointer(s.vBlock(page, head))
+	ki, vi := d*PageTokens+slot, slot*s.padded+d
+	switch s.kind {
+	case KVF32:
+		return unsafe.Slice((*float32)(kb), ki+1)[ki], unsafe.Slice((*float32)(vb), vi+1)[vi]
+	case KVF16:
+		return quant.F16ToF32(unsafe.Slice((*uint16)(kb), ki+1)[ki]), quant.F16ToF32(unsafe.Slice((*uint16)(vb), vi+1)[vi])
+	}
+	ki, vi = (d/2*PageTokens+slot)*2+d%2, (slot/2*s.padded+d)*2+slot%2
+	return float32(unsafe.Slice((*int8)(kb), ki+1)[ki]) * s.kScales(page, head)[slot],
+		float32(unsafe.Slice((*int8)(vb), vi+1)[vi]) * s.vScales(page, head)[slot]
 }
 
 // naive is attention in float64, row i of q over the rows [lo, hi) of k and v that sees returns.
@@ -148,8 +159,9 @@ var attnShapes = []attnShape{
 	{40, 11, 1, 12, 0, 0},
 }
 
-// TestAttentionOracle compares with float64. The bound is on the absolute error with values of standard deviation 1:
-// what float32 sums over a few hundred terms lose.
+// TestAttentionOracle compares with float64 on what the store holds. The bound is on the absolute error with values of
+// standard deviation 1: what float32 sums over a few hundred terms lose, and for int8 what 16-bit queries and weights
+// lose, a hundredth of what the 8 bits of keys and values do.
 func TestAttentionOracle(t *testing.T) {
 	p, a := NewPool(2), NewArena()
 	defer p.Close()
@@ -164,7 +176,11 @@ func TestAttentionOracle(t *testing.T) {
 				eachISA(t, func(t *testing.T) {
 					got := make([]float32, len(h.q))
 					att.Run(p, []AttnSeq{{Pages: h.pages, N: h.n, Q: h.q, Dst: got, Stride: h.heads * h.dim}})
-					require.Less(t, maxDiff(got, want), 4e-6)
+					bound := 4e-6
+					if kind == KVInt8 {
+						bound = 3e-4
+					}
+					require.Less(t, maxDiff(got, want), bound)
 				})
 			})
 		}

@@ -10,6 +10,7 @@ const maxBlockRows = 8
 // take more than [maxBlockRows][splitTokens]. Scores are kept in units of log 2, which saves a multiplication per
 // exponential.
 type attnTile struct {
+	kind              KVType // of the store; KVF32 for encoders
 	rows, dim, padded int
 	scale, softCap    float32
 
@@ -29,6 +30,16 @@ type attnTile struct {
 	vScale    [splitTokens]float32
 	unit      bool      // both scales are ones
 	kf, vf    []float32 // [splitPages][dim][16] and [splitPages][16][padded]: converted pages
+
+	// Only for int8 keys and values. Queries and weights become 16-bit integers, so that sums are exact and fast, and lose
+	// nothing beside what the 8 bits of the keys and values lose.
+	pairs   int       // D rounded up to an even number
+	q16     []int16   // [rows][pairs]
+	qScale  []float32 // [rows]
+	w16     [maxBlockRows * splitTokens]int16
+	vTop    float32               // the largest scale of the split's values
+	wFactor [maxBlockRows]float32 // makes a weight times the scale of its value an integer
+	wScale  [maxBlockRows]float32 // and back
 }
 
 // scoreScale returns the factor on q and the cap on scores. Without a cap the factor carries log2(e); with one, softCap
@@ -40,8 +51,8 @@ func scoreScale(scale, limit float32) (float32, float32) {
 	return float32(float64(scale) * log2e), 0
 }
 
-func (t *attnTile) size(rows, dim, padded int) {
-	t.rows, t.dim, t.padded = rows, dim, padded
+func (t *attnTile) size(kind KVType, rows, dim, padded int) {
+	t.kind, t.rows, t.dim, t.padded, t.pairs = kind, rows, dim, padded, (dim+1)&^1
 	if cap(t.lo) < rows {
 		t.lo, t.hi = make([]int, rows), make([]int, rows)
 		t.top, t.total = make([]float32, rows), make([]float32, rows)
@@ -50,13 +61,16 @@ func (t *attnTile) size(rows, dim, padded int) {
 	t.q = grow(t.q, rows*dim)
 	t.sum = grow(t.sum, rows*padded)
 	t.part = grow(t.part, maxBlockRows*padded)
+	if kind == KVInt8 {
+		t.q16, t.qScale = grow(t.q16, rows*t.pairs), grow(t.qScale, rows)
+	}
 	t.reset()
 }
 
-// grow returns a slice of n floats of unspecified value, b's memory when it suffices.
-func grow(b []float32, n int) []float32 {
+// grow returns a slice of n elements of unspecified value, b's memory when it suffices.
+func grow[T any](b []T, n int) []T {
 	if cap(b) < n {
-		return make([]float32, n)
+		return make([]T, n)
 	}
 	return b[:n]
 }
@@ -71,7 +85,34 @@ func (t *attnTile) setRows(row, n int, q []float32, lo, hi int) {
 	scale(dst, t.scale)
 	for i := row; i < row+n; i++ {
 		t.lo[i], t.hi[i] = lo, hi
+		if t.kind == KVInt8 {
+			t.quantize(i)
+		}
 	}
+}
+
+// maxWeight is the largest 16-bit weight; 256 of them times 127 stay below 2^31.
+const maxWeight = 32767
+
+// quantize makes the 16-bit form of a row's query. The largest element becomes the largest number with which the sum of
+// a product with int8 keys fits 32 bits.
+func (t *attnTile) quantize(row int) {
+	x, q := t.q[row*t.dim:(row+1)*t.dim], t.q16[row*t.pairs:(row+1)*t.pairs]
+	limit := float32(min(maxWeight, math.MaxInt32/(127*t.pairs)))
+	var factor float32
+	t.qScale[row], factor = scaleTo(absMax(x), limit)
+	q[t.pairs-1] = 0
+	toInt16(q[:t.dim], x, factor, limit)
+}
+
+// scaleTo returns the factor that maps limit to top, and the inverse. Both are 0 when top is so small that the inverse
+// might overflow.
+func scaleTo(top, limit float32) (scale, inverse float32) {
+	top = min(top, math.MaxFloat32)
+	if top < 0x1p-100 {
+		return 0, 0
+	}
+	return top / limit, limit / top
 }
 
 // pageRange returns the pages of a split, counted from its first, that some row sees.
@@ -120,14 +161,14 @@ func (t *attnTile) padGroups(from, to int) {
 	}
 }
 
-// convert replaces pages [from, to) by float32 copies; the scales stay apart.
-func (t *attnTile) convert(kind KVType, from, to int) {
+// convert replaces pages [from, to) of halves by float32 copies.
+func (t *attnTile) convert(from, to int) {
 	kn, vn := PageTokens*t.dim, PageTokens*t.padded
 	t.kf, t.vf = grow(t.kf, splitPages*kn), grow(t.vf, splitPages*vn)
 	for i := from; i < to; i++ {
 		k, v := t.kf[i*kn:(i+1)*kn], t.vf[i*vn:(i+1)*vn]
-		widen(kind, k, t.k[i])
-		widen(kind, v, t.v[i])
+		widen(k, t.k[i])
+		widen(v, t.v[i])
 		t.k[i], t.v[i] = floatBytes(k), floatBytes(v)
 	}
 }
@@ -148,9 +189,18 @@ func (t *attnTile) split(kind KVType, split int) {
 // block handles rows [row, row+n), which see positions [lo, hi) after base between them.
 func (t *attnTile) block(kind KVType, row, n, base, lo, hi int) {
 	lo &^= PageTokens - 1
-	scores(kind, t.scores[:], t.q[row*t.dim:], n, t.dim, &t.k, lo/PageTokens, (hi+PageTokens-1)/PageTokens, t.ahead, &t.kScale)
+	from, to := lo/PageTokens, (hi+PageTokens-1)/PageTokens
+	if kind == KVInt8 {
+		scoresInt8(t.scores[:], t.q16[row*t.pairs:], t.qScale[row:], n, t.pairs, &t.k, from, to, t.ahead, &t.kScale)
+	} else {
+		scores(kind, t.scores[:], t.q[row*t.dim:], n, t.dim, &t.k, from, to, t.ahead, &t.kScale)
+	}
 	t.weights(row, n, base, lo, hi)
-	weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v, &t.next)
+	if kind == KVInt8 {
+		weighInt8(t.part, t.padded, t.w16[:], t.wScale[:], n, lo, hi, &t.v, &t.next)
+	} else {
+		weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v, &t.next)
+	}
 	for i := range n {
 		if total := t.partTotal[i]; total != 0 {
 			t.joinRow(row+i, t.part[i*t.padded:(i+1)*t.padded], t.partTop[i], total)
@@ -168,14 +218,15 @@ func (t *attnTile) weights(row, n, base, lo, hi int) {
 		}
 	}
 	if lo == 0 && hi == splitTokens && t.seesAll(row, n, base) {
-		expSplit(t.scores[:], t.vScale[:], n, splitTokens, t.partTop[:], t.partTotal[:])
+		t.powers(0, n, 0, splitTokens, t.vTop)
 		return
 	}
 	for i := range n {
-		s := t.scores[i*splitTokens : (i+1)*splitTokens]
+		s, w := t.scores[i*splitTokens:(i+1)*splitTokens], t.w16[i*splitTokens:(i+1)*splitTokens]
 		l, h := t.clip(row+i, base)
 		if l >= h {
 			clear(s[lo:hi])
+			clear(w[lo:align16(hi)])
 			t.partTotal[i] = 0
 			continue
 		}
@@ -184,12 +235,33 @@ func (t *attnTile) weights(row, n, base, lo, hi int) {
 		fill(s[h:to], negInf)
 		if lo < from {
 			clear(s[lo:from])
+			clear(w[lo:from])
 		}
 		if to < hi {
 			clear(s[to:hi])
+			clear(w[to:align16(hi)])
 		}
-		expSplit(s[from:], t.vScale[from:], 1, to-from, t.partTop[i:], t.partTotal[i:])
+		var vTop float32
+		if t.kind == KVInt8 {
+			vTop = absMax(t.vScale[l:h]) // of what the row sees and nothing else, or its bits would depend on others
+		}
+		t.powers(i, 1, from, to-from, vTop)
 	}
+}
+
+// powers computes the weights of n positions from the given one in some rows of the block. vTop is the largest scale
+// among the values that they weigh.
+func (t *attnTile) powers(row, rows, from, n int, vTop float32) {
+	s, scale, top, total := t.scores[row*splitTokens+from:], t.vScale[from:], t.partTop[row:], t.partTotal[row:]
+	if t.kind != KVInt8 {
+		expSplit(s, scale, rows, n, top, total)
+		return
+	}
+	back, factor := scaleTo(vTop, maxWeight)
+	for i := row; i < row+rows; i++ {
+		t.wFactor[i], t.wScale[i] = factor, back
+	}
+	expSplitInt(s, scale, rows, n, top, total, t.wFactor[row:], t.w16[row*splitTokens+from:])
 }
 
 // seesAll reports whether every one of the rows sees the whole split.

@@ -40,7 +40,8 @@ func (t KVType) elemBytes() int { return [...]int{4, 2, 1}[t] }
 //	            and a score never needs a horizontal sum
 //	V [16][D']  token by token, D' = D rounded up to 16 with zeros
 //
-// followed, for KVInt8, by the 16 float32 scales of the block. Blocks are 64-byte aligned. K is stored as given: after
+// KVInt8 keeps pairs together, which the multiply instruction adds up: K [D/2][16][2] with D rounded up to even, and
+// V [8][D'][2], two tokens side by side; then come the 16 float32 scales of the block. Blocks are 64-byte aligned. K is stored as given: after
 // rope, if the model has one.
 //
 // Methods that write different pages may run concurrently; a page being written must not be read.
@@ -49,6 +50,7 @@ type KVStore struct {
 	pages       int
 	heads       int // KV
 	dim, padded int // D, D'
+	paired      int // D rounded up to even, as far as K goes
 	kBytes      int // one K block
 	pairBytes   int // one K and one V block
 	page        int // one page
@@ -62,7 +64,8 @@ func NewKVStore(a *Arena, t KVType, pages, kvHeads, dim int) *KVStore {
 		panic("kernel: impossible shape of a key/value store")
 	}
 	s := &KVStore{kind: t, pages: pages, heads: kvHeads, dim: dim, padded: align16(dim)}
-	s.kBytes = blockBytes(t, dim)
+	s.paired = (dim + 1) &^ 1
+	s.kBytes = blockBytes(t, s.paired)
 	s.pairBytes = s.kBytes + blockBytes(t, s.padded)
 	s.page = kvHeads * s.pairBytes
 	s.data = a.Alloc(pages * s.page)
@@ -71,7 +74,7 @@ func NewKVStore(a *Arena, t KVType, pages, kvHeads, dim int) *KVStore {
 
 // KVPageBytes is the memory that one page of one layer takes, for planning before a store is made.
 func KVPageBytes(t KVType, kvHeads, dim int) int {
-	return kvHeads * (blockBytes(t, dim) + blockBytes(t, align16(dim)))
+	return kvHeads * (blockBytes(t, (dim+1)&^1) + blockBytes(t, align16(dim)))
 }
 
 // blockBytes is the size of 16 tokens of dim elements with their scales, rounded up to a cache line.
@@ -119,7 +122,7 @@ func (s *KVStore) vBlock(page, head int) *byte { return &s.bytes(page)[head*s.pa
 // kScales and vScales return the 16 scales of a block of a KVInt8 store.
 func (s *KVStore) kScales(page, head int) []float32 {
 	b := s.bytes(page)[head*s.pairBytes:]
-	return unsafe.Slice((*float32)(unsafe.Pointer(&b[PageTokens*s.dim])), PageTokens)
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[PageTokens*s.paired])), PageTokens)
 }
 
 func (s *KVStore) vScales(page, head int) []float32 {
@@ -159,15 +162,24 @@ func (s *KVStore) putHead(page, slot, head int, k, v []float32) {
 		}
 		toHalf(vd[slot*s.padded:][:len(v)], v)
 	case KVInt8:
-		kd, vd := unsafe.Slice((*int8)(unsafe.Pointer(kb)), PageTokens*s.dim), unsafe.Slice((*int8)(unsafe.Pointer(vb)), PageTokens*s.padded)
-		ks, kInv := int8Scale(k)
-		vs, vInv := int8Scale(v)
-		for d := range k {
-			kd[d*PageTokens+slot] = toInt8(k[d], kInv)
-			vd[slot*s.padded+d] = toInt8(v[d], vInv)
+		kScale, kFactor := scaleTo(absMax(k), 127)
+		vScale, vFactor := scaleTo(absMax(v), 127)
+		s.kScales(page, head)[slot], s.vScales(page, head)[slot] = kScale, vScale
+		kd := unsafe.Slice((*[2]int8)(unsafe.Pointer(kb)), PageTokens*s.paired/2)
+		vd := unsafe.Slice((*[2]int8)(unsafe.Pointer(vb)), PageTokens*s.padded/2)[slot/2*s.padded:]
+		var b [256]int8
+		for d := 0; d < len(k); d += len(b) {
+			n := min(len(b), len(k)-d)
+			toInt8(b[:n], k[d:d+n], kFactor)
+			b[n&(len(b)-1)] = 0 // the partner of an odd last element
+			for i := 0; i < n; i += 2 {
+				kd[(d+i)/2*PageTokens+slot] = [2]int8(b[i:])
+			}
+			toInt8(b[:n], v[d:d+n], vFactor)
+			for i, x := range b[:n] {
+				vd[d+i][slot%2] = x
+			}
 		}
-		s.kScales(page, head)[slot] = ks
-		s.vScales(page, head)[slot] = vs
 	}
 }
 
@@ -254,21 +266,4 @@ func finite(x, limit float32) float32 {
 		return 0
 	}
 	return max(-limit, min(limit, x))
-}
-
-// int8Scale returns the scale that maps the largest magnitude of x to 127, and its inverse.
-func int8Scale(x []float32) (scale, inverse float32) {
-	var top float32
-	for _, v := range x {
-		top = max(top, float32(math.Abs(float64(finite(v, math.MaxFloat32)))))
-	}
-	if top < 0x1p-100 { // zeros, or so small that the inverse would overflow
-		return 0, 0
-	}
-	return top / 127, 127 / top
-}
-
-func toInt8(x, inverse float32) int8 {
-	y := min(max(finite(x, math.MaxFloat32)*inverse, -127), 127)
-	return int8(int32(float32(y+roundC) - roundC))
 }

@@ -24,33 +24,52 @@ const (
 
 // kind is the element type of stored keys and values.
 type kind struct {
-	name  string
-	bytes int
-	load  func(m Mem, r VecPhysical) // one vector of elements as float32
+	name string
+	// step is the number of terms of a sum that one multiply-add takes: 1 for floats; 2 for int8, whose elements are
+	// stored in pairs, widened to 16 bits and multiplied with pairs of 16-bit numbers into exact 32-bit sums.
+	step int
+	unit int // bytes of a lane: step elements
+	load func(m Mem, r VecPhysical)
 }
 
-var kinds = []kind{
-	{"F32", 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }},
-	{"F16", 2, func(m Mem, r VecPhysical) { VCVTPH2PS(m, r) }},
-	{"Int8", 1, func(m Mem, r VecPhysical) { VPMOVSXBD(m, r); VCVTDQ2PS(r, r) }},
+var (
+	f32  = kind{"F32", 1, 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }}
+	f16  = kind{"F16", 1, 2, func(m Mem, r VecPhysical) { VCVTPH2PS(m, r) }}
+	int8 = kind{"Int8", 2, 2, func(m Mem, r VecPhysical) { VPMOVSXBW(m, r) }}
+)
+
+// scalarBytes is the size of what one multiply-add takes of a row: a float32 or two 16-bit numbers.
+const scalarBytes = 4
+
+// madd adds the products of x and b to acc; tmp is used by AVX2 for integers.
+func (k kind) madd(s simd.ISA, x, b, acc, tmp VecPhysical) {
+	switch {
+	case k.step == 1:
+		VFMADD231PS(x, b, acc)
+	case s.Floats == 16:
+		VPDPWSSD(x, b, acc)
+	default:
+		VPMADDWD(x, b, tmp)
+		VPADDD(tmp, acc, acc)
+	}
 }
 
 func main() {
 	ConstraintExpr("!purego")
 	for _, s := range []simd.ISA{simd.AVX512, simd.AVX2} {
-		for _, k := range kinds {
+		for _, k := range []kind{f32, f16, int8} {
 			scores(s, k)
-		}
-		for _, k := range kinds {
 			weigh(s, k)
 		}
-		expSplit(s)
+		expSplit(s, false)
+		expSplit(s, true)
 		join(s)
 		finish(s)
-		for _, k := range kinds[1:] {
-			widen(s, k)
-		}
+		widen(s, f16)
 		toHalf(s)
+		absMax(s)
+		toInt(s, 8)
+		toInt(s, 16)
 		transpose(s)
 	}
 	Generate()
@@ -69,17 +88,22 @@ func byRows(s simd.ISA, name string, rows Register, body func(m int, label strin
 	}
 }
 
-// scores: dst[r][16p+i] = scale[16p+i] * Σ_d q[r][d]*K_p[d][i], p in [0, pages).
+// scores: dst[r][16p+i] = scale[16p+i] * Σ_d q[r][d]*K_p[d][i], p in [0, pages); for int8, times qScale[r].
 //
 // Accumulators are a tile of rows × pages that share their loads: every element of K is loaded and converted once, every
-// element of q broadcast once. One accumulator is one chain of fused multiply-adds over d, so its bits do not depend on
-// the shape of the tile.
+// element of q broadcast once. One accumulator is one chain of multiply-adds over d, so its bits do not depend on the
+// shape of the tile.
 //
-//	rows      1..6 (AVX-512)  7..8   1..3 (AVX2)  4..6
-//	pages     4               2      2            1
+//	rows           1..3  4..6  7..8
+//	pages AVX-512  4     4     2
+//	      AVX2     2     1           (int8: 1)
 func scores(s simd.ISA, k kind) {
 	name := "scores" + k.name + s.Name
-	TEXT(name, NOSPLIT, "func(dst, q *float32, k **byte, scale *float32, rows, dim, pages, ahead int)")
+	signature := "func(dst, q *float32, k **byte, scale *float32, rows, dim, pages, ahead int)"
+	if k.step > 1 {
+		signature = "func(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows, dim, pages, ahead int)"
+	}
+	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most %d. It prefetches what lies ahead bytes behind the keys.", name, maxRows(s)))
 	dst := Load(Param("dst"), GP64())
@@ -89,18 +113,17 @@ func scores(s simd.ISA, k kind) {
 	pages := Load(Param("pages"), GP64())
 	pitch := Load(Param("dim"), GP64())
 	rows := Load(Param("rows"), GP64())
-	SHLQ(U8(2), pitch)
+	SHLQ(U8(3-k.step), pitch)
 	byRows(s, name, rows, func(m int, label string) {
 		ahead := Load(Param("ahead"), GP64())
 		np := 4
 		switch {
 		case s.Floats == 16 && m > 6:
 			np = 2
+		case s.Floats == 8 && (m > 3 || k.step > 1):
+			np = 1
 		case s.Floats == 8:
 			np = 2
-			if m > 3 {
-				np = 1
-			}
 		}
 		scoresBody(s, k, m, np, label, dst, q, ptrs, scale, pages, pitch, ahead)
 	})
@@ -109,7 +132,6 @@ func scores(s simd.ISA, k kind) {
 func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale, pages, pitch, ahead Register) {
 	perPage := pageTokens / s.Floats
 	nv := np * perPage // vectors of one row
-	acc := func(r, v int) VecPhysical { return s.Regs[r*nv+v] }
 	p3, p5, p7 := rowPitches(pitch, m)
 	page := make([]Register, np)
 	for i := range page {
@@ -125,22 +147,34 @@ func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale
 	}
 	MOVQ(pitch, count)
 	Label(label + "_dims")
-	vector := func(v int) Mem {
-		return Mem{Base: page[v/perPage], Disp: v % perPage * s.Floats * k.bytes}
-	}
-	fmaTile(s, k, m, nv, vector, func(r int) Mem { return rowAt(q, pitch, p3, p5, p7, r) })
+	maddTile(s, k, m, nv,
+		func(v int) Mem { return Mem{Base: page[v/perPage], Disp: v % perPage * s.Floats * k.unit} },
+		func(r int) Mem { return rowAt(q, pitch, p3, p5, p7, r) })
 	for i := range page {
 		PREFETCHT1(Mem{Base: page[i], Index: ahead, Scale: 1})
-		ADDQ(U8(pageTokens*k.bytes), page[i])
+		ADDQ(U8(pageTokens*k.unit), page[i])
 	}
-	ADDQ(U8(4), q)
-	SUBQ(U8(4), count)
+	ADDQ(U8(scalarBytes), q)
+	SUBQ(U8(scalarBytes), count)
 	JNZ(LabelRef(label + "_dims"))
 	SUBQ(pitch, q)
-	for v := range nv {
-		for r := range m {
-			VMULPS(Mem{Base: scale, Disp: v * s.Bytes()}, acc(r, v), acc(r, v))
-			VMOVUPS(acc(r, v), Mem{Base: dst, Disp: r*scoreRow + v*s.Bytes()})
+	var qScale Register
+	if k.step > 1 {
+		qScale = Load(Param("qScale"), GP64())
+	}
+	for r := range m {
+		factor := s.Regs[m*nv]
+		if k.step > 1 {
+			VBROADCASTSS(Mem{Base: qScale, Disp: 4 * r}, factor)
+		}
+		for v := range nv {
+			acc := s.Regs[r*nv+v]
+			if k.step > 1 {
+				VCVTDQ2PS(acc, acc)
+				VMULPS(factor, acc, acc)
+			}
+			VMULPS(Mem{Base: scale, Disp: v * s.Bytes()}, acc, acc)
+			VMOVUPS(acc, Mem{Base: dst, Disp: r*scoreRow + v*s.Bytes()})
 		}
 	}
 	ADDQ(U32(np*pageTokens*4), dst)
@@ -152,10 +186,14 @@ func scoresBody(s simd.ISA, k kind, m, np int, label string, dst, q, ptrs, scale
 	RET()
 }
 
-// fmaTile adds the products of m scalars and nv vectors to the m*nv accumulators in the first registers. With few rows
+// maddTile adds the products of m scalars and nv vectors to the m*nv accumulators in the first registers. With few rows
 // it keeps the scalars and passes the vectors through what is left, otherwise the other way round.
-func fmaTile(s simd.ISA, k kind, m, nv int, vector func(v int) Mem, scalar func(r int) Mem) {
-	free := s.Regs[m*nv:]
+func maddTile(s simd.ISA, k kind, m, nv int, vector func(v int) Mem, scalar func(r int) Mem) {
+	last := len(s.Regs) - 1
+	tmp, free := s.Regs[last], s.Regs[m*nv:]
+	if s.Floats == 8 && k.step > 1 {
+		free = s.Regs[m*nv : last]
+	}
 	if m < nv {
 		for r := range m {
 			VBROADCASTSS(scalar(r), free[r])
@@ -164,7 +202,7 @@ func fmaTile(s simd.ISA, k kind, m, nv int, vector func(v int) Mem, scalar func(
 			x := free[m+v%(len(free)-m)]
 			k.load(vector(v), x)
 			for r := range m {
-				VFMADD231PS(x, free[r], s.Regs[r*nv+v])
+				k.madd(s, x, free[r], s.Regs[r*nv+v], tmp)
 			}
 		}
 		return
@@ -176,7 +214,7 @@ func fmaTile(s simd.ISA, k kind, m, nv int, vector func(v int) Mem, scalar func(
 		b := free[nv+r%(len(free)-nv)]
 		VBROADCASTSS(scalar(r), b)
 		for v := range nv {
-			VFMADD231PS(free[v], b, s.Regs[r*nv+v])
+			k.madd(s, free[v], b, s.Regs[r*nv+v], tmp)
 		}
 	}
 }
@@ -213,14 +251,19 @@ func rowAt(base, pitch, p3, p5, p7 Register, r int) Mem {
 	return Mem{Base: base, Index: p7, Scale: 1}
 }
 
-// weigh: dst[r][d] = Σ_i w[r][i]*V[i][d] for positions i in [from, to) and one strip of d: an accumulator per row and
-// vector of the strip, one chain of fused multiply-adds over i each.
+// weigh: dst[r][d] = Σ_i w[r][i]*V[i][d] for positions i in [from, to) and one strip of d, an accumulator per row and
+// vector of the strip, one chain of multiply-adds over i each; for int8, times wScale[r].
 //
-//	rows      1..6 (AVX-512)  7..8   1..3 (AVX2)  4..6
-//	strip     64, 32, 16      32,16  32, 16       16
+//	rows           1..3   4..6      7..8
+//	strip AVX-512  64, 32 or 16     32 or 16
+//	      AVX2     32, 16  16                (int8: 16)
 func weigh(s simd.ISA, k kind) {
 	name := "weigh" + k.name + s.Name
-	TEXT(name, NOSPLIT, "func(dst *float32, padded int, w *float32, rows int, v, next **byte, offset, from, to, strip int)")
+	signature := "func(dst *float32, padded int, w *float32, rows int, v, next **byte, offset, from, to, strip int)"
+	if k.step > 1 {
+		signature = "func(dst *float32, padded int, w *int16, wScale *float32, rows int, v, next **byte, offset, from, to, strip int)"
+	}
+	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most %d. It prefetches the same part of the blocks in next.", name, maxRows(s)))
 	dst := Load(Param("dst"), GP64())
@@ -229,28 +272,30 @@ func weigh(s simd.ISA, k kind) {
 	rows := Load(Param("rows"), GP64())
 	ptrs := Load(Param("v"), GP64())
 	from := Load(Param("from"), GP64())
-	left := Load(Param("to"), GP64())
+	left := Load(Param("to"), GP64()) // steps still to do
 	strip := Load(Param("strip"), GP64())
 	offset := Load(Param("offset"), GP64())
-	LEAQ(Mem{Base: w, Index: from, Scale: 4}, w)
+	LEAQ(Mem{Base: w, Index: from, Scale: uint8(scalarBytes / k.step)}, w)
 	SUBQ(from, left)
+	if k.step > 1 {
+		INCQ(left)
+		SHRQ(U8(1), left)
+	}
 	SHRQ(U8(4), from)
 	LEAQ(Mem{Base: ptrs, Index: from, Scale: 8}, ptrs)
 	next := Load(Param("next"), GP64())
 	LEAQ(Mem{Base: next, Index: from, Scale: 8}, next)
 	SUBQ(ptrs, next) // so that next belongs to ptrs[0] + next
-	step := GP64()   // bytes between tokens
+	step := GP64()   // bytes between steps
 	MOVQ(pitch, step)
-	if k.bytes > 1 {
-		SHLQ(U8(k.bytes/2), step)
-	}
+	SHLQ(U8(k.unit/2), step)
 	SHLQ(U8(2), pitch)
 	byRows(s, name, rows, func(m int, label string) {
 		strips := []int{64, 32, 16}
 		switch {
 		case s.Floats == 16 && m > 6:
 			strips = []int{32, 16}
-		case s.Floats == 8 && m > 3:
+		case s.Floats == 8 && (m > 3 || k.step > 1):
 			strips = []int{16}
 		case s.Floats == 8:
 			strips = []int{32, 16}
@@ -270,12 +315,11 @@ func weigh(s simd.ISA, k kind) {
 }
 
 func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs, next, offset, left, step Register) {
-	acc := func(r, v int) VecPhysical { return s.Regs[r*nv+v] }
 	for i := range m * nv {
 		s.Zero(s.Regs[i])
 	}
-	row, count, sixteen, ahead := GP64(), GP64(), GP64(), GP64()
-	MOVQ(U32(pageTokens), sixteen)
+	row, count, full, ahead := GP64(), GP64(), GP64(), GP64()
+	MOVQ(U32(pageTokens/k.step), full)
 	Label(label + "_page")
 	MOVQ(Mem{Base: ptrs}, row)
 	MOVQ(Mem{Base: ptrs, Index: next, Scale: 1}, ahead)
@@ -283,25 +327,38 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 	ADDQ(U8(8), ptrs)
 	ADDQ(offset, row)
 	MOVQ(left, count)
-	CMPQ(left, U8(pageTokens))
-	CMOVQGT(sixteen, count)
+	CMPQ(left, full)
+	CMOVQGT(full, count)
 	SUBQ(count, left)
 	Label(label + "_token")
-	fmaTile(s, k, m, nv,
-		func(v int) Mem { return Mem{Base: row, Disp: v * s.Floats * k.bytes} },
-		func(r int) Mem { return Mem{Base: w, Disp: r * scoreRow} })
-	for line := 0; line < nv*s.Floats*k.bytes; line += 64 {
+	maddTile(s, k, m, nv,
+		func(v int) Mem { return Mem{Base: row, Disp: v * s.Floats * k.unit} },
+		func(r int) Mem { return Mem{Base: w, Disp: r * scoreRow / k.step} })
+	for line := 0; line < nv*s.Floats*k.unit; line += 64 {
 		PREFETCHT1(Mem{Base: row, Index: ahead, Scale: 1, Disp: line})
 	}
 	ADDQ(step, row)
-	ADDQ(U8(4), w)
+	ADDQ(U8(scalarBytes), w)
 	DECQ(count)
 	JNZ(LabelRef(label + "_token"))
 	TESTQ(left, left)
 	JNZ(LabelRef(label + "_page"))
+	var wScale Register
+	if k.step > 1 {
+		wScale = Load(Param("wScale"), GP64())
+	}
 	for r := range m {
+		factor := s.Regs[m*nv]
+		if k.step > 1 {
+			VBROADCASTSS(Mem{Base: wScale, Disp: 4 * r}, factor)
+		}
 		for v := range nv {
-			VMOVUPS(acc(r, v), Mem{Base: dst, Disp: v * s.Bytes()})
+			acc := s.Regs[r*nv+v]
+			if k.step > 1 {
+				VCVTDQ2PS(acc, acc)
+				VMULPS(factor, acc, acc)
+			}
+			VMOVUPS(acc, Mem{Base: dst, Disp: v * s.Bytes()})
 		}
 		if r < m-1 {
 			ADDQ(pitch, dst)
@@ -311,11 +368,15 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 	RET()
 }
 
-// expSplit: two passes over each row of scores, the maximum and then s = 2^(s-top)*scale with the sum of the powers.
-// Several rows in one call overlap the end of one with the start of the next.
-func expSplit(s simd.ISA) {
-	name := "expSplit" + s.Name
-	TEXT(name, NOSPLIT, "func(s, scale *float32, rows, n int, top, total *float32)")
+// expSplit: two passes over each row of scores, the maximum and then 2^(s-top)*scale with the sum of the powers. Several
+// rows in one call overlap the end of one with the start of the next. Floats replace the scores; integers are multiplied
+// by the row's factor, rounded and stored apart.
+func expSplit(s simd.ISA, integer bool) {
+	name, signature := "expSplit"+s.Name, "func(s, scale *float32, rows, n int, top, total *float32)"
+	if integer {
+		name, signature = "expSplitInt"+s.Name, "func(s, scale *float32, rows, n int, top, total, factor *float32, w *int16)"
+	}
+	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
 	Doc(name + " turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.")
 	x := Load(Param("s"), GP64())
@@ -324,6 +385,10 @@ func expSplit(s simd.ISA) {
 	rows := Load(Param("rows"), GP64())
 	tops := Load(Param("top"), GP64())
 	totals := Load(Param("total"), GP64())
+	var factor, w, out Register
+	if integer {
+		factor, w, out = Load(Param("factor"), GP64()), Load(Param("w"), GP64()), GP64()
+	}
 	SHLQ(U8(2), n)
 	ADDQ(n, x)
 	ADDQ(n, scale)
@@ -355,6 +420,9 @@ func expSplit(s simd.ISA) {
 	for v := range per {
 		s.Zero(sum[v])
 	}
+	if integer {
+		MOVQ(w, out)
+	}
 	MOVQ(n, i)
 	Label(name + "_exp")
 	for v := range per {
@@ -363,7 +431,26 @@ func expSplit(s simd.ISA) {
 		e.Power(y, t, p, mask)
 		VADDPS(y, sum[v], sum[v])
 		VMULPS(at(scale, v), y, y)
-		VMOVUPS(y, at(x, v))
+		if !integer {
+			VMOVUPS(y, at(x, v))
+			continue
+		}
+		VBROADCASTSS(Mem{Base: factor}, t)
+		VMULPS(t, y, y)
+		VCVTPS2DQ(y, y)
+		switch {
+		case per == 1:
+			VPMOVDW(y, Mem{Base: out})
+		case v == 0:
+			VMOVAPS(y, r[15])
+		default:
+			VPACKSSDW(y, r[15], y)
+			VPERMQ(U8(0xd8), y, y)
+			VMOVUPS(y, Mem{Base: out})
+		}
+	}
+	if integer {
+		ADDQ(U8(2*pageTokens), out)
 	}
 	ADDQ(U8(64), i)
 	JNZ(LabelRef(name + "_exp"))
@@ -372,8 +459,96 @@ func expSplit(s simd.ISA) {
 	ADDQ(U32(scoreRow), x)
 	ADDQ(U8(4), tops)
 	ADDQ(U8(4), totals)
+	if integer {
+		ADDQ(U8(4), factor)
+		ADDQ(U32(scoreRow/2), w)
+	}
 	DECQ(rows)
 	JNZ(LabelRef(name + "_row"))
+	VZEROUPPER()
+	RET()
+}
+
+// absMax: the largest magnitude; NaN is passed over.
+func absMax(s simd.ISA) {
+	name := "absMax" + s.Name
+	TEXT(name, NOSPLIT, "func(x *float32, n int) float32")
+	Pragma("noescape")
+	Doc(name + " returns the largest magnitude of n elements, a multiple of 16, 0 if all are NaN.")
+	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	r := s.Regs
+	per := pageTokens / s.Floats
+	top := r[:per]
+	for _, t := range top {
+		s.Zero(t)
+	}
+	mask := s.Vector("absMask", math.NaN())
+	Label(name + "_loop")
+	for v := range per {
+		VMOVUPS(Mem{Base: x, Disp: v * s.Bytes()}, r[2])
+		VANDPS(mask, r[2], r[2])
+		VMAXPS(r[2], top[v], top[v])
+	}
+	ADDQ(U8(64), x)
+	SUBQ(U8(pageTokens), n)
+	JNZ(LabelRef(name + "_loop"))
+	s.Reduce(top, r[2], func(a, b, d Op) { VMAXPS(a, b, d) })
+	Store(X0, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// toInt: x*factor rounded to nearest even and saturated, to signed integers of the given width; NaN becomes 0.
+func toInt(s simd.ISA, bits int) {
+	name := fmt.Sprintf("toInt%d%s", bits, s.Name)
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *int%d, x *float32, n int, factor, limit float32)", bits))
+	Pragma("noescape")
+	Doc(name + " sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.")
+	dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	r := s.Regs
+	broadcast("factor", r[0])
+	broadcast("limit", r[1])
+	s.Zero(r[2])
+	VSUBPS(r[1], r[2], r[2])
+	const ordered = 7
+	per := pageTokens / s.Floats
+	Label(name + "_loop")
+	for v := range per {
+		y := r[3+v]
+		VMOVUPS(Mem{Base: x, Disp: v * s.Bytes()}, y)
+		VMULPS(r[0], y, y)
+		if per == 1 {
+			VCMPPS(U8(ordered), y, y, K1)
+			VMINPS_Z(r[1], y, K1, y)
+		} else {
+			VCMPPS(U8(ordered), y, y, r[5])
+			VANDPS(r[5], y, y)
+			VMINPS(r[1], y, y)
+		}
+		VMAXPS(r[2], y, y)
+		VCVTPS2DQ(y, y)
+	}
+	to := Mem{Base: dst}
+	switch {
+	case per == 1 && bits == 8:
+		VPMOVDB(r[3], to)
+	case per == 1:
+		VPMOVDW(r[3], to)
+	default:
+		VPACKSSDW(r[4], r[3], r[3])
+		VPERMQ(U8(0xd8), r[3], r[3])
+		if bits == 16 {
+			VMOVUPS(r[3], to)
+		} else {
+			VEXTRACTI128(U8(1), r[3], r[4].AsX())
+			VPACKSSWB(r[4].AsX(), r[3].AsX(), r[3].AsX())
+			VMOVUPS(r[3].AsX(), to)
+		}
+	}
+	ADDQ(U8(64), x)
+	ADDQ(U8(pageTokens*bits/8), dst)
+	SUBQ(U8(pageTokens), n)
+	JNZ(LabelRef(name + "_loop"))
 	VZEROUPPER()
 	RET()
 }
@@ -447,7 +622,7 @@ func widen(s simd.ISA, k kind) {
 	Pragma("noescape")
 	Doc(name + " converts n stored elements, a multiple of 16.")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
-	eachVector(s, name, n, []Register{dst, src}, []int{4, k.bytes}, func(at []Mem) {
+	eachVector(s, name, n, []Register{dst, src}, []int{4, k.unit}, func(at []Mem) {
 		k.load(at[1], s.Regs[0])
 		VMOVUPS(s.Regs[0], at[0])
 	})
