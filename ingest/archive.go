@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"path"
 	"slices"
 	"strings"
 )
@@ -77,7 +76,7 @@ func (m *members) read(ctx context.Context, name string, content func() ([]byte,
 	if err := m.s.entry(); err != nil {
 		return err
 	}
-	if base := path.Base(memberName(name)); strings.HasPrefix(base, ".") || strings.HasPrefix(name, "__MACOSX/") {
+	if safe := "/" + memberName(name); strings.Contains(safe, "/.") || strings.HasPrefix(safe, "/__MACOSX/") {
 		return nil // resource forks, editors' and version control's files
 	}
 	data, err := content()

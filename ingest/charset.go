@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unicode/utf8"
 
+	icu "github.com/gogs/chardet"
 	"github.com/wlynxg/chardet"
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
@@ -94,6 +95,9 @@ func wideByZeros(data []byte) (encoding.Encoding, string) {
 	}
 	n := len(sample) / 4
 	odd, even := zeros[1]+zeros[3], zeros[0]+zeros[2]
+	if (odd+even)*4 < len(sample) && mostlyPrintable(sample) { // ASCII with stray NULs
+		return nil, ""
+	}
 	switch {
 	case odd+even == 0:
 		return nil, ""
@@ -109,6 +113,20 @@ func wideByZeros(data []byte) (encoding.Encoding, string) {
 	return nil, ""
 }
 
+// mostlyPrintable: of the bytes that aren't zero, nearly all are ASCII text.
+func mostlyPrintable(data []byte) bool {
+	printable, other := 0, 0
+	for _, c := range data {
+		switch {
+		case c >= 0x20 && c < 0x7f, c == '\n', c == '\r', c == '\t':
+			printable++
+		case c != 0:
+			other++
+		}
+	}
+	return printable > 9*other
+}
+
 // isISO2022JP looks for the escapes that select a Japanese set; everything
 // else in that encoding is ASCII, so no statistics are needed.
 func isISO2022JP(data []byte) bool {
@@ -121,7 +139,7 @@ func isISO2022JP(data []byte) bool {
 }
 
 // mostlyUTF8 accepts UTF-8 with a little damage: in any 8-bit encoding valid
-// multi-byte sequences are rare, so ten of them outweigh one bad byte.
+// multi-byte sequences are rare, so three of them outweigh one bad byte.
 func mostlyUTF8(data []byte) bool {
 	if utf8.Valid(data) {
 		return true
@@ -140,10 +158,12 @@ func mostlyUTF8(data []byte) bool {
 		}
 		i += n
 	}
-	return good >= 10*bad
+	return good >= 3*bad
 }
 
-// guess asks chardet, and falls back to windows-1252, in which every byte means something.
+// guess judges by statistics: ICU's method first, which is the better one for
+// single-byte encodings, then Mozilla's, which knows Thai and the old Mac set.
+// Where neither is sure it is windows-1252, in which every byte means something.
 func guess(data []byte) (encoding.Encoding, string) {
 	// 64 KiB of lines that hold non-ASCII bytes say more than the file's first 64 KiB.
 	var sample []byte
@@ -155,25 +175,51 @@ func guess(data []byte) (encoding.Encoding, string) {
 			sample = append(sample, line[:min(len(line), 16<<10)]...)
 		}
 	}
-	found := chardet.Detect(sample)
-	if found.Confidence > 0.4 {
-		if enc, name := charset.Lookup(whatwgName(found.Encoding)); enc != nil && fits(sample, enc) {
+	var names []string
+	mozilla := chardet.Detect(sample)
+	if mozilla.Encoding == "MacRoman" && mozilla.Confidence > 0.5 && hasC1(sample) {
+		names = append(names, "macintosh")
+	}
+	found, err := icu.NewTextDetector().DetectAll(sample)
+	if err == nil { // its only error is that nothing fits
+		for _, f := range found {
+			if f.Confidence > 15 {
+				names = append(names, superset(f.Charset, sample))
+			}
+		}
+	}
+	if mozilla.Confidence > 0.4 {
+		names = append(names, superset(mozilla.Encoding, sample))
+	}
+	if pairsUp(sample, "shift_jis") { // short texts: all bytes must pair up
+		names = append(names, "shift_jis")
+	}
+	if pairsUp(sample, "gb18030") {
+		names = append(names, "gb18030")
+	}
+	for _, name := range names {
+		if enc, name := charset.Lookup(name); enc != nil && name != utf8Name && fits(sample, enc) {
 			return enc, name
 		}
 	}
-	for _, name := range []string{"shift_jis", "gb18030"} { // short texts: all bytes must pair up
-		if enc, _ := charset.Lookup(name); pairsUp(sample, name) && fits(sample, enc) {
-			return enc, name
-		}
-	}
-	enc, name := charset.Lookup("windows-1252")
-	return enc, name
+	return charset.Lookup("windows-1252")
 }
 
-// whatwgName maps chardet's names to the superset that files of that name use.
-func whatwgName(name string) string {
+// hasC1 reports bytes that are control characters in ISO 8859 and letters or
+// punctuation in the sets of Windows and the Mac.
+func hasC1(data []byte) bool {
+	for _, c := range data {
+		if c >= 0x80 && c < 0xa0 {
+			return true
+		}
+	}
+	return false
+}
+
+// superset maps a detected name to what files of that name really use.
+func superset(name string, sample []byte) string {
 	switch name {
-	case "GB2312", "HZ-GB-2312":
+	case "GB2312", "GB-18030", "HZ-GB-2312":
 		return "gb18030"
 	case "CP932", "SHIFT_JIS":
 		return "shift_jis"
@@ -181,8 +227,18 @@ func whatwgName(name string) string {
 		return "euc-kr"
 	case "ISO-8859-1", "ascii", "":
 		return "windows-1252"
-	case "MacRoman":
-		return "macintosh"
+	case "ISO-8859-2":
+		if hasC1(sample) {
+			return "windows-1250"
+		}
+	case "ISO-8859-6":
+		return "windows-1256"
+	case "ISO-8859-7":
+		return "windows-1253"
+	case "ISO-8859-8", "ISO-8859-8-I":
+		return "windows-1255"
+	case "ISO-8859-9":
+		return "windows-1254"
 	}
 	return name
 }
