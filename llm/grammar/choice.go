@@ -20,37 +20,37 @@ func Choice(v *Vocab, options []string) (*Grammar, error) {
 	return newGrammar(v, c), nil
 }
 
-// choice is a trie of the options; a state is a node.
+// choice is a trie of the options; a state is the number of a node.
 type choice struct{ nodes []choiceNode }
 
 type choiceNode struct {
-	next map[byte]state
+	next map[byte]int
 	end  bool
 }
 
 func (c *choice) add(option string) {
-	s := state(0)
+	at := 0
 	for i := range len(option) {
-		n := &c.nodes[s]
+		n := &c.nodes[at]
 		if n.next == nil {
-			n.next = map[byte]state{}
+			n.next = map[byte]int{}
 		}
 		next, ok := n.next[option[i]]
 		if !ok {
-			next = state(len(c.nodes))
+			next = len(c.nodes)
 			n.next[option[i]] = next
 			c.nodes = append(c.nodes, choiceNode{})
 		}
-		s = next
+		at = next
 	}
-	c.nodes[s].end = true
+	c.nodes[at].end = true
 }
 
-func (c *choice) start() state { return 0 }
+func (c *choice) start() state { return state{} }
 
 func (c *choice) step(s state, b byte) (state, bool) {
-	next, ok := c.nodes[s].next[b]
-	return next, ok
+	next, ok := c.nodes[s.lo].next[b]
+	return state{lo: uint64(next)}, ok
 }
 
-func (c *choice) accepting(s state) bool { return c.nodes[s].end }
+func (c *choice) accepting(s state) bool { return c.nodes[s.lo].end }

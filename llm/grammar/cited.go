@@ -14,6 +14,10 @@ type CitedOptions struct {
 	// Refusal is the one sentence without a marker that may be the answer, so that the model can abstain; nothing may
 	// follow it. Empty: there is none.
 	Refusal string
+	// Quotes makes «…» the marks of verbatim quotes: between them the model can only write text of these passages, whole
+	// words, and after them comes the marker of a passage that contains it: «It rained» [1]. Nil: they are ordinary
+	// characters. The number of its passages replaces Passages.
+	Quotes *Quotes
 }
 
 const (
@@ -28,7 +32,10 @@ const (
 // after common abbreviations, single letters and list numbers do not end one. After a sentence without a marker only a
 // marker can follow.
 func Cited(v *Vocab, o CitedOptions) *Grammar {
-	c := &cited{passages: min(max(o.Passages, 0), maxPassages)}
+	c := &cited{passages: min(max(o.Passages, 0), maxPassages), quotes: o.Quotes}
+	if o.Quotes != nil {
+		c.passages = min(o.Quotes.Passages(), maxPassages)
+	}
 	c.refusal = strings.TrimSpace(o.Refusal[:min(len(o.Refusal), maxRefusal)])
 	c.closing = strings.HasSuffix(c.refusal, ".") || strings.HasSuffix(c.refusal, "!") || strings.HasSuffix(c.refusal, "?")
 	c.strict = o.EverySentence && (c.passages > 0 || c.refusal != "")
@@ -42,6 +49,7 @@ type cited struct {
 	strict   bool
 	refusal  string
 	closing  bool // the refusal ends a sentence, so it cannot begin a longer answer
+	quotes   *Quotes
 }
 
 // spot is an unpacked state.
@@ -70,30 +78,31 @@ const (
 	gap                // between sentences
 )
 
-// Layout of a state, from bit 0: mode 3, flags 5, word 10, rune 2+2+15, number 10, said+1 13.
+// Layout of the low half of a state, from bit 0 (the high half belongs to a quote): mode 3, flags 5, word 10, rune 2+2+15, number 10, said+1 13.
 func (p *spot) pack() state {
-	s := state(p.mode)
+	s := uint64(p.mode)
 	for i, f := range [...]bool{p.cited, p.solid, p.colon, p.closed, p.hard} {
 		if f {
 			s |= 1 << (3 + i)
 		}
 	}
-	return s | state(p.word)<<8 | state(p.rune.left)<<18 | state(p.rune.size)<<20 | state(p.rune.value)<<22 |
-		state(p.number)<<37 | state(p.said+1)<<47
+	return state{lo: s | uint64(p.word)<<8 | uint64(p.rune.left)<<18 | uint64(p.rune.size)<<20 | uint64(p.rune.value)<<22 |
+		uint64(p.number)<<37 | uint64(p.said+1)<<47}
 }
 
 func (s state) spot() spot {
+	b := s.lo
 	return spot{
-		mode:   mode(s & 7),
-		cited:  s>>3&1 == 1,
-		solid:  s>>4&1 == 1,
-		colon:  s>>5&1 == 1,
-		closed: s>>6&1 == 1,
-		hard:   s>>7&1 == 1,
-		word:   wordPart(s >> 8 & 1023),
-		rune:   partialRune{left: uint8(s >> 18 & 3), size: uint8(s >> 20 & 3), value: uint32(s >> 22 & (1<<15 - 1))},
-		number: int(s >> 37 & 1023),
-		said:   int(s>>47&(1<<13-1)) - 1,
+		mode:   mode(b & 7),
+		cited:  b>>3&1 == 1,
+		solid:  b>>4&1 == 1,
+		colon:  b>>5&1 == 1,
+		closed: b>>6&1 == 1,
+		hard:   b>>7&1 == 1,
+		word:   wordPart(b >> 8 & 1023),
+		rune:   partialRune{left: uint8(b >> 18 & 3), size: uint8(b >> 20 & 3), value: uint32(b >> 22 & (1<<15 - 1))},
+		number: int(b >> 37 & 1023),
+		said:   int(b>>47&(1<<13-1)) - 1,
 	}
 }
 
@@ -111,6 +120,8 @@ func (c *cited) start() state {
 func (c *cited) accepting(s state) bool {
 	p := s.spot()
 	switch {
+	case s.hi != 0:
+		return false
 	case p.said == len(c.refusal):
 		return true
 	case p.rune.left > 0 || p.mode == dead || p.mode == marker:
@@ -127,15 +138,29 @@ var (
 
 func (c *cited) step(s state, b byte) (state, bool) {
 	switch {
+	case s.hi != 0:
+		return c.quote(s, b)
 	case s == plainStrict && (b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9'),
 		s == plainFree && !c.strict && b >= ' ' && b < 0x7f && b != '[' && b != ']':
 		return s, true
 	}
 	p := s.spot()
+	said := c.say(p.said, b)
 	if p.mode != dead {
-		p = c.answer(p, b)
+		mark := c.quotes != nil && p.rune == leadOfMarks
+		if p = c.answer(p, b); mark && p.mode != dead {
+			switch {
+			case b == openLast && c.quotes.any():
+				p.said = -1
+				next := p.pack()
+				next.hi = c.quotes.all().pack()
+				return next, true
+			case b == openLast, b == closeLast:
+				p = spot{}
+			}
+		}
 	}
-	p.said = c.say(s.spot().said, b)
+	p.said = said
 	if p.mode == dead || (c.closing && p.said == len(c.refusal)) {
 		p = spot{said: p.said}
 		return p.pack(), p.said >= 0

@@ -13,7 +13,7 @@ type Token = int32
 var ErrRejected = errors.New("grammar: token is not allowed here")
 
 // state is a position in an automaton; what the bits mean is the automaton's business.
-type state uint64
+type state struct{ lo, hi uint64 }
 
 // automaton is a deterministic automaton over bytes. From every state that step returns an accepting state must be
 // reachable, so that a text can always be completed.
@@ -86,7 +86,7 @@ func (m *Matcher) Allows(t Token) bool {
 func (m *Matcher) next(t Token) (state, bool) {
 	v := m.g.vocab
 	if m.ended || t < 0 || int(t) >= v.Size() {
-		return 0, false
+		return state{}, false
 	}
 	if v.isEnd(t) {
 		return m.state, m.g.auto.accepting(m.state)

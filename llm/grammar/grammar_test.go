@@ -114,7 +114,7 @@ func TestVocab(t *testing.T) {
 	// Walking with an automaton that takes everything must meet every producible token, including equal ones ("." is a
 	// byte and a piece).
 	mask := make([]uint64, v.Words())
-	v.mask(anything{}, 0, mask, make([]state, v.depth+1))
+	v.mask(anything{}, state{}, mask, make([]state, v.depth+1))
 	for id := range Token(v.Size()) {
 		require.Equal(t, id >= firstByte, isSet(mask, id), "token %d", id)
 	}
@@ -122,8 +122,8 @@ func TestVocab(t *testing.T) {
 
 type anything struct{}
 
-func (anything) start() state                   { return 0 }
-func (anything) step(state, byte) (state, bool) { return 0, true }
+func (anything) start() state                   { return state{} }
+func (anything) step(state, byte) (state, bool) { return state{}, true }
 func (anything) accepting(state) bool           { return true }
 
 func TestChoice(t *testing.T) {
