@@ -91,7 +91,7 @@ func TestScannersEqualPatterns(t *testing.T) {
 				}
 			}
 			rng := rand.New(rand.NewPCG(1, 2))
-			for range 6000 {
+			for range 2000 {
 				var b strings.Builder
 				for range 1 + rng.IntN(12) {
 					b.WriteString(troublemakers[rng.IntN(len(troublemakers))])

@@ -110,6 +110,10 @@ func cloneAll(list []string) []string {
 	return out
 }
 
+// maxToken bounds the text of a token. The longest of real vocabularies have some hundred bytes; looking up special tokens takes time
+// in proportion to the longest, at every place of a text.
+const maxToken = 1 << 12
+
 // check refuses a vocabulary whose parts do not fit together and fills in what the family defines.
 func (v *Vocabulary) check() error {
 	n := len(v.Tokens)
@@ -127,6 +131,11 @@ func (v *Vocabulary) check() error {
 	}
 	if (v.Model == "llama" || v.Model == "t5") && len(v.Scores) != n {
 		return fmt.Errorf("tokenizer: %d scores for %d tokens", len(v.Scores), n)
+	}
+	for i, text := range v.Tokens {
+		if len(text) > maxToken {
+			return fmt.Errorf("tokenizer: token %d has %d bytes; the limit is %d", i, len(text), maxToken)
+		}
 	}
 	for name, id := range map[string]int32{
 		"bos": v.BOS, "eos": v.EOS, "eot": v.EOT, "eom": v.EOM, "unk": v.UNK, "sep": v.SEP, "pad": v.PAD, "cls": v.CLS, "mask": v.MASK,

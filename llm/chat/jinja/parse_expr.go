@@ -30,7 +30,7 @@ func (p *parser) tuple(ternary bool) expr {
 
 func (p *parser) tupleEnds() bool {
 	t := p.peek()
-	return t.kind == blockEnd || t.kind == printEnd || t.kind == operator && (t.text == ")" || t.text == "=") || t.kind == name && t.text == "in"
+	return t.kind == blockEnd || t.kind == printEnd || t.kind == operator && (t.text == ")" || t.text == "=")
 }
 
 // expression parses a full expression: x if c else y.
