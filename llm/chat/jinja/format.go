@@ -147,17 +147,19 @@ type jsonStyle struct {
 	ascii      bool
 }
 
+// line begins a line of indented output.
+func (st jsonStyle) line(s *state, b *strings.Builder, depth int) {
+	if st.indent != "" {
+		s.spend(depth * len(st.indent))
+		b.WriteByte('\n')
+		b.WriteString(strings.Repeat(st.indent, depth))
+	}
+}
+
 // json appends v as JSON, as Python's json.dumps does, and reports whether any part of it is untrusted.
 func (s *state) json(b *strings.Builder, v Value, style jsonStyle, depth int) (untrusted bool) {
 	defer s.deeper()()
 	s.step()
-	line := func(depth int) {
-		if style.indent != "" {
-			s.spend(depth * len(style.indent))
-			b.WriteByte('\n')
-			b.WriteString(strings.Repeat(style.indent, depth))
-		}
-	}
 	switch v := v.(type) {
 	case nil:
 		b.WriteString("null")
@@ -181,37 +183,42 @@ func (s *state) json(b *strings.Builder, v Value, style jsonStyle, depth int) (u
 			if i > 0 {
 				b.WriteString(style.item)
 			}
-			line(depth + 1)
+			style.line(s, b, depth+1)
 			untrusted = s.json(b, item, style, depth+1) || untrusted
 		}
-		line(depth)
+		style.line(s, b, depth)
 		b.WriteByte(']')
 	case *Dict:
-		if len(v.keys) == 0 {
-			b.WriteString("{}")
-			return false
-		}
-		b.WriteByte('{')
-		for i, at := range s.keyOrder(v, style.sortKeys) {
-			if i > 0 {
-				b.WriteString(style.item)
-			}
-			line(depth + 1)
-			key, ok := v.keys[at].(Text)
-			if !ok {
-				var b strings.Builder
-				s.json(&b, v.keys[at], style, depth)
-				key = Trusted(b.String())
-			}
-			untrusted = s.json(b, key, style, depth+1) || untrusted
-			b.WriteString(style.pair)
-			untrusted = s.json(b, v.values[at], style, depth+1) || untrusted
-		}
-		line(depth)
-		b.WriteByte('}')
+		return s.jsonDict(b, v, style, depth)
 	default:
 		s.fail("%s has no JSON form", typeName(v))
 	}
+	return untrusted
+}
+
+func (s *state) jsonDict(b *strings.Builder, d *Dict, style jsonStyle, depth int) (untrusted bool) {
+	if len(d.keys) == 0 {
+		b.WriteString("{}")
+		return false
+	}
+	b.WriteByte('{')
+	for i, at := range s.keyOrder(d, style.sortKeys) {
+		if i > 0 {
+			b.WriteString(style.item)
+		}
+		style.line(s, b, depth+1)
+		key, ok := d.keys[at].(Text)
+		if !ok { // a number, true or null becomes the text of its JSON form
+			var plain strings.Builder
+			s.json(&plain, d.keys[at], style, depth)
+			key = Trusted(plain.String())
+		}
+		untrusted = s.json(b, key, style, depth+1) || untrusted
+		b.WriteString(style.pair)
+		untrusted = s.json(b, d.values[at], style, depth+1) || untrusted
+	}
+	style.line(s, b, depth)
+	b.WriteByte('}')
 	return untrusted
 }
 
