@@ -54,3 +54,5 @@ func (c *choice) step(s state, b byte) (state, bool) {
 }
 
 func (c *choice) accepting(s state) bool { return c.nodes[s.lo].end }
+
+func (c *choice) loops(state) bool { return false }

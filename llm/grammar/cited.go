@@ -136,11 +136,14 @@ var (
 	plainFree   = (&spot{mode: text, solid: true, word: lineStart, said: -1}).pack() // words do not matter
 )
 
+// loops: a word that is no abbreviation goes on as such.
+func (c *cited) loops(s state) bool { return s == plainStrict || (s == plainFree && !c.strict) }
+
 func (c *cited) step(s state, b byte) (state, bool) {
 	switch {
 	case s.hi != 0:
 		return c.quote(s, b)
-	case s == plainStrict && (b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9'),
+	case s == plainStrict && isPlain(b),
 		s == plainFree && !c.strict && b >= ' ' && b < 0x7f && b != '[' && b != ']':
 		return s, true
 	}

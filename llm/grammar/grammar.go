@@ -21,6 +21,7 @@ type automaton interface {
 	start() state
 	step(s state, b byte) (next state, ok bool)
 	accepting(s state) bool // the text may end in s
+	loops(s state) bool     // every letter and digit of ASCII leads from s to s; may be false even so
 }
 
 // Grammar is a language over the tokens of a vocabulary.

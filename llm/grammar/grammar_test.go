@@ -125,6 +125,7 @@ type anything struct{}
 func (anything) start() state                   { return state{} }
 func (anything) step(state, byte) (state, bool) { return state{}, true }
 func (anything) accepting(state) bool           { return true }
+func (anything) loops(state) bool               { return true }
 
 func TestChoice(t *testing.T) {
 	v := testVocab()

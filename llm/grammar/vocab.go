@@ -7,8 +7,8 @@ import (
 
 // Vocab is the vocabulary of a tokenizer as a trie over bytes. Build it once per tokenizer.
 type Vocab struct {
-	nodes []trieNode // depth first; children of a node follow it
-	same  []Token    // per token: the next token with the same bytes, -1
+	nodes []trieNode // depth first; children of a node follow it; the last one is a sentinel
+	order []Token    // producible tokens in the order of their nodes
 	text  []byte     // bytes of all tokens, concatenated
 	ends  []int32    // text[ends[t-1]:ends[t]] belongs to token t
 	end   []uint64   // bit set of end-of-generation tokens
@@ -18,9 +18,10 @@ type Vocab struct {
 // trieNode is reached from its parent by b.
 type trieNode struct {
 	skip  int32 // index of the first node that is not below this one
-	token Token // a token that ends here, -1
+	first int32 // order[first:nodes[i+1].first] are the tokens that end here
 	depth uint16
 	b     byte
+	plain bool // all bytes below are letters or digits
 }
 
 // maxTokenBytes is the longest token that is considered; real vocabularies stay below 512.
@@ -29,31 +30,39 @@ const maxTokenBytes = 1 << 12
 // NewVocab builds the trie of the tokens [0, size). text returns the bytes of a token; tokens without bytes and tokens
 // for which control is true are never produced. end marks the tokens that end a generation.
 func NewVocab(size int, text func(Token) []byte, control, end func(Token) bool) *Vocab {
-	v := &Vocab{same: make([]Token, size), ends: make([]int32, size), end: make([]uint64, words(size))}
-	ids := make([]Token, 0, size)
+	v := &Vocab{ends: make([]int32, size), end: make([]uint64, words(size))}
 	for id := range Token(size) {
-		v.same[id] = -1
 		if end(id) {
 			v.end[id/64] |= 1 << (id % 64)
 		} else if !control(id) {
 			if b := text(id); len(b) > 0 && len(b) <= maxTokenBytes {
 				v.text = append(v.text, b...)
 				v.depth = max(v.depth, len(b))
-				ids = append(ids, id)
+				v.order = append(v.order, id)
 			}
 		}
 		v.ends[id] = int32(len(v.text))
 	}
-	slices.SortStableFunc(ids, func(a, b Token) int { return bytes.Compare(v.bytes(a), v.bytes(b)) })
+	slices.SortStableFunc(v.order, func(a, b Token) int { return bytes.Compare(v.bytes(a), v.bytes(b)) })
+	v.build()
+	return v
+}
+
+// build makes the trie of the sorted tokens.
+func (v *Vocab) build() {
 	var path []int32 // nodes from the root to the last one
 	closeTo := func(depth int) {
-		for _, i := range path[depth:] {
-			v.nodes[i].skip = int32(len(v.nodes))
+		for len(path) > depth {
+			n := &v.nodes[path[len(path)-1]]
+			n.skip = int32(len(v.nodes))
+			path = path[:len(path)-1]
+			if len(path) > 0 && !(n.plain && isPlain(n.b)) {
+				v.nodes[path[len(path)-1]].plain = false
+			}
 		}
-		path = path[:depth]
 	}
 	var last []byte
-	for _, id := range ids {
+	for i, id := range v.order {
 		b := v.bytes(id)
 		common := 0
 		for common < min(len(last), len(b)) && last[common] == b[common] {
@@ -62,15 +71,16 @@ func NewVocab(size int, text func(Token) []byte, control, end func(Token) bool) 
 		closeTo(common)
 		for d := common; d < len(b); d++ {
 			path = append(path, int32(len(v.nodes)))
-			v.nodes = append(v.nodes, trieNode{b: b[d], depth: uint16(d + 1), token: -1})
+			v.nodes = append(v.nodes, trieNode{b: b[d], depth: uint16(d + 1), first: int32(i), plain: true})
 		}
-		n := &v.nodes[path[len(path)-1]]
-		v.same[id], n.token = n.token, id
 		last = b
 	}
 	closeTo(0)
-	return v
+	v.nodes = append(v.nodes, trieNode{first: int32(len(v.order))})
 }
+
+// isPlain reports whether b is a letter or a digit of ASCII.
+func isPlain(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' }
 
 func words(bits int) int { return (bits + 63) / 64 }
 
@@ -94,7 +104,7 @@ func (v *Vocab) isEnd(t Token) bool { return v.end[t/64]>>(t%64)&1 == 1 }
 // mask sets in dst the bits of all tokens whose bytes the automaton takes from state s. states is scratch of depth+1.
 func (v *Vocab) mask(a automaton, s state, dst []uint64, states []state) {
 	states[0] = s
-	for i := int32(0); int(i) < len(v.nodes); {
+	for i := int32(0); int(i) < len(v.nodes)-1; {
 		n := &v.nodes[i]
 		next, ok := a.step(states[n.depth-1], n.b)
 		if !ok {
@@ -102,9 +112,13 @@ func (v *Vocab) mask(a automaton, s state, dst []uint64, states []state) {
 			continue
 		}
 		states[n.depth] = next
-		for t := n.token; t >= 0; t = v.same[t] {
+		last := i + 1
+		if n.plain && a.loops(next) {
+			last = n.skip
+		}
+		for _, t := range v.order[n.first:v.nodes[last].first] {
 			dst[t/64] |= 1 << (t % 64)
 		}
-		i++
+		i = last
 	}
 }
