@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,7 @@ type Server struct {
 	keyHash  [sha256.Size]byte
 	log      *slog.Logger
 	metrics  *metrics
+	worker   *worker
 	handler  http.Handler
 	draining atomic.Bool
 }
@@ -75,7 +77,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	if c.APIKey == "" && !loopback(host) {
 		return nil, ErrKeyNeeded
 	}
-	s := &Server{Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine)}
+	s := &Server{Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine), worker: newWorker(p.Pipeline)}
 	s.handler = s.routes()
 	return s, nil
 }
@@ -100,6 +102,9 @@ func (s *Server) Serve(ctx context.Context, ready func(address string)) error {
 	}
 	// No WriteTimeout: an answer streams for as long as it takes; each write has its own deadline (see stream).
 	hs := &http.Server{Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
+	var working sync.WaitGroup
+	working.Go(func() { s.work(ctx) })
+	defer working.Wait()
 	ended := make(chan error, 1)
 	go func() { ended <- hs.Serve(listener) }()
 	ready(listener.Addr().String())

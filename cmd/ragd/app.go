@@ -99,7 +99,7 @@ func (a *app) modelPath(ctx context.Context, name string) (string, error) {
 
 // pull fetches a model with a progress bar.
 func (a *app) pull(ctx context.Context, m catalog.Model) (string, error) {
-	bar := a.progress.bar("fetching "+m.Name, bytes)
+	bar := a.progress.bar("fetching "+m.Name, byteCount)
 	path, err := catalog.Pull(ctx, m, func(done, total int64, stage string) { bar.set(done, total) })
 	bar.done()
 	return path, err
@@ -209,7 +209,7 @@ func (a *app) databaseURL(ctx context.Context) (string, error) {
 			return
 		}
 		if bar == nil {
-			bar = a.progress.bar("installing the private PostgreSQL", bytes)
+			bar = a.progress.bar("installing the private PostgreSQL", byteCount)
 		}
 		bar.set(done, total)
 	})

@@ -57,7 +57,7 @@ func (k evalRetrievalCmd) Run(ctx ctxBinding, a *app) error {
 		}
 		rewriter = rewriting{answerer}
 	}
-	bar := a.progress.bar("asking", count)
+	bar := a.progress.bar("asking", items)
 	report, err := eval.Retrieval(ctx, set, retriever, rewriter, corpus, gold, legs(k.Legs), func(done, total int) { bar.set(int64(done), int64(total)) })
 	bar.done()
 	if err != nil {
@@ -78,7 +78,7 @@ func (k evalRetrievalCmd) index(ctx context.Context, a *app, set *eval.Dataset) 
 	}
 	if k.Docs {
 		corpus = scratchName(set, "docs", pipeline)
-		bar := a.progress.bar("ingesting "+set.Name+"/docs", count)
+		bar := a.progress.bar("ingesting "+set.Name+"/docs", items)
 		report, err := pipeline.Run(ctx, eval.Tenant, corpus, []string{filepath.Join(k.Dir, "docs")}, func(p ingest.Progress) {
 			bar.set(int64(p.Documents+p.Unchanged+p.Failed), int64(p.DocumentsKnown))
 		})
@@ -89,7 +89,7 @@ func (k evalRetrievalCmd) index(ctx context.Context, a *app, set *eval.Dataset) 
 		return corpus, byPage, err
 	}
 	corpus = scratchName(set, "corpus", pipeline)
-	bar := a.progress.bar("indexing "+set.Name, count)
+	bar := a.progress.bar("indexing "+set.Name, items)
 	x := eval.Indexer{Store: pipeline.Store, Splitter: pipeline.Splitter, Embedder: pipeline.Embedder, Progress: func(done, total int) { bar.set(int64(done), int64(total)) }}
 	err = x.Index(ctx, set, corpus)
 	bar.done()

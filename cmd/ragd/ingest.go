@@ -41,7 +41,7 @@ func (a *app) ingest(ctx context.Context, corpus string, paths []string) (ingest
 		return ingest.Report{}, err
 	}
 	started := time.Now()
-	bar := a.progress.bar("ingesting", count)
+	bar := a.progress.bar("ingesting", items)
 	report, err := pipeline.Run(ctx, "", corpus, paths, func(p ingest.Progress) {
 		bar.set(int64(p.Documents+p.Unchanged+p.Failed), int64(p.DocumentsKnown))
 	})

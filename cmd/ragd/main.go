@@ -26,7 +26,7 @@ type commands struct {
 	Eval    evalCmd    `cmd:"" help:"Measure retrieval on a set of questions with known passages."`
 	Bench   benchCmd   `cmd:"" help:"Measure prefill and decode speed and the time to the first token."`
 	Doctor  doctorCmd  `cmd:"" help:"Check models, database, memory and processor, and say what to do."`
-	Migrate migrateCmd `cmd:"" help:"Bring the database schema up to date (or, with --down, one step back)."`
+	Migrate migrateCmd `cmd:"" help:"Bring the database schema up to date (or to another version, with --to)."`
 	Config  configCmd  `cmd:"" help:"Print the configuration in force."`
 	Version versionCmd `cmd:"" help:"Print version, platform and kernel path."`
 }

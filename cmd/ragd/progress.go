@@ -44,8 +44,8 @@ type bar struct {
 type unit uint8
 
 const (
-	count unit = iota
-	bytes
+	items unit = iota
+	byteCount
 )
 
 // bar starts a bar; end it with done.
@@ -55,7 +55,7 @@ func (p *progress) bar(name string, u unit) *bar {
 		return b
 	}
 	counters := decor.CountersNoUnit("%d / %d", decor.WCSyncSpace)
-	if u == bytes {
+	if u == byteCount {
 		counters = decor.CountersKibiByte("% .1f / % .1f", decor.WCSyncSpace)
 	}
 	b.pool = mpb.New(mpb.WithOutput(p.out), mpb.WithWidth(40))
@@ -97,7 +97,7 @@ func (b *bar) done() {
 }
 
 func (u unit) format(n int64) string {
-	if u == bytes {
+	if u == byteCount {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprint(n)

@@ -210,6 +210,8 @@ document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !$("sour
 
 // ---- documents ----
 
+let polling = 0;
+
 async function loadDocuments() {
   const { documents } = await (await request("v1/documents")).json();
   $("documents").replaceChildren(...documents.map((d) => {
@@ -225,6 +227,9 @@ async function loadDocuments() {
       el("td", { textContent: d.passages }), el("td", {}, remove));
   }));
   $("no-documents").hidden = documents.length > 0;
+  // Documents are read and indexed behind the upload: look again until all are done.
+  clearTimeout(polling);
+  if (documents.some((d) => d.state !== "live" && d.state !== "failed")) polling = setTimeout(refresh, 1000);
 }
 
 async function loadCorpora() {
@@ -251,7 +256,7 @@ $("upload").addEventListener("submit", async (e) => {
       form.append("corpus", $("upload-corpus").value);
       form.append("file", file);
       const d = await (await request("v1/documents", { method: "POST", body: form })).json();
-      line.textContent = `${file.name}: ${d.state}${d.error ? ", " + d.error : ""}`;
+      line.textContent = `${file.name}: ${d.state === "live" ? "is here already, unchanged" : "received, being read"}`;
     } catch (err) {
       line.textContent = `${file.name}: ${err.message}`;
       line.className = "failed";
