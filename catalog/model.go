@@ -108,7 +108,7 @@ func Verify(ctx context.Context, m Model) error {
 		return fmt.Errorf("catalog: %s is not in %s, or has another size: run 'ragd models pull %s': %w", m.File, Dir(), m.Name, fs.ErrNotExist)
 	}
 	if err := verifyFile(ctx, path, m.SHA256); err != nil {
-		return fmt.Errorf("catalog: %w; run 'ragd models remove %s' and pull it again", err, m.Name)
+		return fmt.Errorf("catalog: %w; run 'ragd models rm %s' and pull it again", err, m.Name)
 	}
 	return nil
 }

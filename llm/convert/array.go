@@ -284,6 +284,17 @@ func writeFloats(write func([]byte) error, t quant.Type, x []float32) error {
 	return nil
 }
 
+// withoutFirst drops the first n rows of a matrix that lies in a file as [out][in].
+func (a *array) withoutFirst(n int) (*array, error) {
+	if len(a.shape) != 2 || n < 0 || a.shape[0] <= n || a.transposed || a.inline != nil {
+		return nil, fmt.Errorf("%s has the shape %v: the first %d rows cannot be dropped", a.name, a.shape, n)
+	}
+	b := *a
+	b.shape = []int{a.shape[0] - n, a.shape[1]}
+	b.offset += int64(n) * int64(a.shape[1]) * a.typ.size()
+	return &b, nil
+}
+
 // permuted is a matrix of query or key projections with the rows of each head reordered for interleaved rotary pairs:
 // row 2i of a head is row i of the source, row 2i+1 is row i+headDim/2. The engine rotates neighbouring pairs in the
 // architectures that need it, Hugging Face rotates the halves.

@@ -51,10 +51,38 @@ func buildBERT(c *config, w *weights, v *vocabulary, o Options) (*model, error) 
 	}}, nil
 }
 
+// buildXLMRoBERTa converts the multilingual relatives of BERT: the same network with a Unigram tokenizer, positions that
+// are counted from the padding id + 1, and a two-layer classifier under other names.
+func buildXLMRoBERTa(c *config, w *weights, v *vocabulary, o Options) (*model, error) {
+	w.trimPrefix("roberta.")
+	const positions = "embeddings.position_embeddings.weight"
+	skip := 2
+	if len(c.PAD) > 0 {
+		skip = int(c.PAD[0]) + 1
+	}
+	if a := w.arrays[positions]; a != nil {
+		var err error
+		if w.arrays[positions], err = a.withoutFirst(skip); err != nil {
+			return nil, err
+		}
+	}
+	c.Context -= skip
+	for from, to := range map[string]string{"classifier.dense": "pooler.dense", "classifier.out_proj": "classifier"} {
+		for _, part := range []string{".weight", ".bias"} {
+			if a := w.arrays[from+part]; a != nil {
+				delete(w.arrays, from+part)
+				w.arrays[to+part] = a
+			}
+		}
+	}
+	return buildBERT(c, w, v, o)
+}
+
 // unusedBERT says which tensors of a BERT checkpoint a sentence encoder does without: position counters and the heads
 // of the training tasks.
 func unusedBERT(name string) bool {
-	return strings.HasSuffix(name, "position_ids") || strings.HasPrefix(name, "cls.") || strings.HasPrefix(name, "pooler.")
+	return strings.HasSuffix(name, "position_ids") || strings.HasPrefix(name, "cls.") || strings.HasPrefix(name, "lm_head.") ||
+		strings.HasPrefix(name, "pooler.")
 }
 
 // trimPrefix drops a common prefix: models with a head nest their encoder below it.

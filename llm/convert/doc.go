@@ -1,6 +1,6 @@
 // Package convert turns models in other formats into GGUF files: Hugging Face folders (config.json, safetensors,
-// tokenizer.json) of decoders and encoders, and ONNX exports of BERT encoders and rerankers, float or dynamically
-// quantized to 8 bits.
+// tokenizer.json) of decoders and encoders (ModelTypes lists them), and ONNX exports of BERT encoders and rerankers, float
+// or dynamically quantized to 8 bits.
 //
 // What comes out is what llm/model and llm/tokenizer load: the tensor and key names that llama.cpp's converter uses, plus
 // what that converter drops and scores depend on (the pooler and classifier of rerankers, segment embeddings, the case and

@@ -13,6 +13,7 @@ import (
 	"ragd/llm/gguf"
 	"ragd/llm/kernel"
 	"ragd/llm/model"
+	"ragd/llm/tokenizer"
 )
 
 // encoder converts a folder of the references and loads the result.
@@ -168,5 +169,39 @@ func TestONNXEngine(t *testing.T) {
 		score, err := reranker.Score([][]int32{c.IDs}, [][]int32{c.Types})
 		require.NoError(t, err)
 		require.InDelta(t, c.Score, score[0], 0.05, "ONNX Runtime rounds the activations to 8 bits")
+	}
+}
+
+// TestXLMRoBERTa: positions, classifier and Unigram vocabulary arrive so that text in gives the original's score.
+func TestXLMRoBERTa(t *testing.T) {
+	b, err := os.ReadFile("testdata/xlmr/expected.json")
+	require.NoError(t, err)
+	var cases []struct {
+		Query, Document string
+		QueryIDs        []int32 `json:"query_ids"`
+		IDs             []int32
+		Score           float64
+	}
+	require.NoError(t, json.Unmarshal(b, &cases))
+	out := filepath.Join(t.TempDir(), "m.gguf")
+	require.NoError(t, convert.HuggingFace("testdata/xlmr", out, convert.Options{}))
+	f, err := gguf.Open(out)
+	require.NoError(t, err)
+	defer f.Close()
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	e, err := model.LoadEncoder(f, pool, model.Options{Float: true})
+	require.NoError(t, err)
+	defer e.Close()
+	require.Equal(t, 32, e.MaxTokens())
+	tok, err := tokenizer.FromGGUF(f)
+	require.NoError(t, err)
+	for _, c := range cases {
+		require.Equal(t, c.QueryIDs, tok.Encode(c.Query, true, false))
+		ids, types := tok.EncodePair(c.Query, c.Document, e.MaxTokens())
+		require.Equal(t, c.IDs, ids)
+		score, err := e.Score([][]int32{ids}, [][]int32{types})
+		require.NoError(t, err)
+		require.InDelta(t, c.Score, score[0], 1e-4)
 	}
 }

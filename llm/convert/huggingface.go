@@ -57,7 +57,7 @@ func huggingFace(dir, out string, o Options) error {
 var builders = map[string]func(*config, *weights, *vocabulary, Options) (*model, error){
 	"llama": buildDecoder, "mistral": buildDecoder, "qwen2": buildDecoder, "qwen3": buildDecoder,
 	"gemma3_text": buildDecoder, "granite": buildDecoder, "smollm3": buildDecoder, "phi3": buildDecoder,
-	"bert": buildBERT, "modernbert": buildModernBERT,
+	"bert": buildBERT, "xlm-roberta": buildXLMRoBERTa, "modernbert": buildModernBERT,
 }
 
 // ModelTypes lists the values of model_type in config.json that HuggingFace converts, sorted.
