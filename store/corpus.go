@@ -117,9 +117,11 @@ func (s *Store) DeleteCorpus(ctx context.Context, tenant, name string) error {
 		if err := deleteAnswersAbout(ctx, tx, tenant, documents); err != nil {
 			return err
 		}
-		// Everything else goes with the corpus, by foreign keys.
-		if _, err := tx.Exec(ctx, `DELETE FROM corpora WHERE tenant = $1 AND id = $2`, tenant, corpus); err != nil {
-			return err
+		// Everything but the postings goes with the corpus, by foreign keys.
+		for _, sql := range []string{`DELETE FROM postings WHERE tenant = $1 AND corpus = $2`, `DELETE FROM corpora WHERE tenant = $1 AND id = $2`} {
+			if _, err := tx.Exec(ctx, sql, tenant, corpus); err != nil {
+				return err
+			}
 		}
 		return deleteUnused(ctx, tx, tenant, hashes)
 	})

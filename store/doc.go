@@ -14,7 +14,7 @@
 // # Concurrency
 //
 // A Store is safe for concurrent use, and any number of processes may use one database. Transactions lock in this order: corpora, documents,
-// document_versions; what changes the lexical index holds its corpora row, so postings have one writer at a time and need no locks of their own.
+// document_versions; what changes the lexical index of a corpus holds its row, so postings have one writer at a time and need no locks of their own.
 // Reads take no locks: each leg, and all legs of a [Store.Snapshot], see one snapshot.
 //
 // # Source

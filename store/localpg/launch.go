@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,8 +18,8 @@ var errLeaving = errors.New("the previous server still holds the data folder")
 
 // ensure adopts the server that runs on the data, or starts one, and waits until it is ready. Caller holds start.lock.
 func (c *Cluster) ensure(ctx context.Context, progress Progress) error {
-	socketDir := ""
 	deadline := time.Now().Add(15 * time.Second)
+	socketDir := ""
 	for {
 		running, ok := readPIDFile(c.pgdata())
 		if ok && serves(running.pid, c.pgdata()) {
@@ -29,33 +30,50 @@ func (c *Cluster) ensure(ctx context.Context, progress Progress) error {
 			continue
 		}
 		if ok {
-			// Left by a server that was killed. PostgreSQL itself would refuse for ever when a program of this user has got its number.
-			socketDir = running.socketDir
-			if err := os.Remove(filepath.Join(c.pgdata(), "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := c.forget(running.pid); err != nil {
+				return err
+			}
+			// The socket folder of a server that was killed is used again, so that URLs handed out earlier stay good.
+			if ownSocketDir(running.socketDir, c.id) {
+				socketDir = running.socketDir
+			}
+		}
+		if socketDir == "" {
+			var err error
+			if socketDir, err = makeSocketDir(c.id); err != nil {
 				return err
 			}
 		}
 		err := c.launch(ctx, socketDir, progress)
 		// After a kill, the processes of the old server need a moment to see that it is gone, and hold its shared memory until then.
-		if !errors.Is(err, errLeaving) || time.Now().After(deadline) {
-			return err
+		if errors.Is(err, errLeaving) && time.Now().Before(deadline) {
+			if err = pause(ctx, 100*time.Millisecond); err == nil {
+				continue
+			}
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return err
+		if err != nil {
+			_ = removeSocketDir(socketDir)
 		}
+		return err
 	}
 }
 
-// launch starts the server and waits until it is ready. The socket folder of a server that was killed is used again when it is still there, so
-// that URLs handed out earlier stay good.
+// forget removes a postmaster.pid that names a running program other than the server: PostgreSQL would refuse to start for as long as that runs.
+// A file that names nobody is left for PostgreSQL, which knows from it which shared memory to look for.
+func (c *Cluster) forget(pid int) error {
+	if commandOf(pid) == "" {
+		return nil
+	}
+	err := os.Remove(filepath.Join(c.pgdata(), "postmaster.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// launch starts the server and waits until it is ready.
 func (c *Cluster) launch(ctx context.Context, socketDir string, progress Progress) error {
 	progress(0, 0, "starting PostgreSQL")
-	if !ownSocketDir(socketDir, c.id) {
-		var err error
-		if socketDir, err = makeSocketDir(c.id); err != nil {
-			return err
-		}
-	}
 	if err := c.id.own(c.dir); err != nil {
 		return err
 	}
@@ -64,7 +82,7 @@ func (c *Cluster) launch(ctx context.Context, socketDir string, progress Progres
 		return err
 	}
 	defer log.Close()
-	offset, err := log.Seek(0, 2)
+	offset, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
@@ -84,10 +102,9 @@ func (c *Cluster) launch(ctx context.Context, socketDir string, progress Progres
 	if err == nil {
 		return nil
 	}
-	said := tail(c.logPath(), offset)
 	select {
 	case <-exited:
-		_ = removeSocketDir(socketDir)
+		said := tail(c.logPath(), offset)
 		if strings.Contains(said, "postmaster.pid") || strings.Contains(said, "shared memory block") {
 			return fmt.Errorf("%w: %s", errLeaving, said)
 		}
@@ -95,7 +112,6 @@ func (c *Cluster) launch(ctx context.Context, socketDir string, progress Progres
 	default: // ctx ended: do not leave a server behind that nobody waits for
 		_ = signalProcess(cmd.Process.Pid, fastShutdown)
 		<-exited
-		_ = removeSocketDir(socketDir)
 		return err
 	}
 }
