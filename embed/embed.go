@@ -60,7 +60,7 @@ type Encoder struct {
 
 // Open loads the encoder in the GGUF file at path.
 func Open(path string, p *kernel.Pool, profile Profile) (*Encoder, error) {
-	t, err := open(path, p, profile.MaxTokens, false)
+	t, err := open(path, p, profile.MaxTokens, model.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("embed: open %s: %w", path, err)
 	}
@@ -154,7 +154,7 @@ type texts struct {
 	max   int // tokens of one text, special ones included
 }
 
-func open(path string, p *kernel.Pool, maxTokens int, rank bool) (*texts, error) {
+func open(path string, p *kernel.Pool, maxTokens int, o model.Options) (*texts, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func open(path string, p *kernel.Pool, maxTokens int, rank bool) (*texts, error)
 	if err != nil {
 		return nil, err
 	}
-	m, err := model.LoadEncoder(f, p, model.Options{})
+	m, err := model.LoadEncoder(f, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +174,6 @@ func open(path string, p *kernel.Pool, maxTokens int, rank bool) (*texts, error)
 		err = fmt.Errorf("the profile asks for %d tokens; the model takes %d", maxTokens, t.max)
 	case tok.Size() > m.Config().Vocab:
 		err = fmt.Errorf("the tokenizer has %d tokens but the model %d embeddings", tok.Size(), m.Config().Vocab)
-	case rank && !m.HasRankHead():
-		err = fmt.Errorf("the model has no rank head (tensor cls.output.weight); choose a reranker")
 	case maxTokens > 0:
 		t.max = maxTokens
 	}

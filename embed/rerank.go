@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ragd/llm/kernel"
+	"ragd/llm/model"
 )
 
 // Reranker scores how well passages answer a query, reading both together
@@ -19,9 +20,13 @@ type Reranker struct {
 // OpenReranker loads the cross-encoder in the GGUF file at path. A file without a
 // rank head is refused: its scores would be noise.
 func OpenReranker(path string, p *kernel.Pool, profile Profile) (*Reranker, error) {
-	t, err := open(path, p, profile.MaxTokens, true)
+	t, err := open(path, p, profile.MaxTokens, model.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("embed: open %s: %w", path, err)
+	}
+	if !t.model.HasRankHead() {
+		t.Close()
+		return nil, fmt.Errorf("embed: open %s: the model has no rank head (tensor cls.output.weight); choose a reranker", path)
 	}
 	r := &Reranker{texts: *t, name: profile.Name}
 	if r.name == "" {

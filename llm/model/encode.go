@@ -82,9 +82,9 @@ func (e *Encoder) grow(rows int) {
 	}
 }
 
-// forward leaves the final hidden states of the packed texts in e.x. The caller
-// holds e.mu.
-func (e *Encoder) forward(ids, types [][]int32) error {
+// forward leaves the final hidden states of the packed texts in e.x: of every token,
+// or with PoolCLS and PoolLast of the one that pooling reads. The caller holds e.mu.
+func (e *Encoder) forward(ids, types [][]int32, pooling Pooling) error {
 	if err := e.pack(ids, types); err != nil {
 		return err
 	}
@@ -112,6 +112,9 @@ func (e *Encoder) forward(ids, types [][]int32) error {
 			e.rowRunner.each(rows, e.ropeRow)
 		}
 		kernel.AttendBidirectional(p, e.q, e.k, e.v, e.heads, e.starts, c.Heads, c.Heads, c.HeadDim, c.scale(), w.window)
+		if i == len(e.layers)-1 && (pooling == PoolCLS || pooling == PoolLast) {
+			rows = e.narrow(pooling)
+		}
 		e.addBranch(e.heads, c.Embd, w.o, w.oBias, rows)
 		in = e.x
 		if c.PreNorm {
@@ -128,6 +131,24 @@ func (e *Encoder) forward(ids, types [][]int32) error {
 		e.applyNorm(e.x, e.outNorm, rows)
 	}
 	return nil
+}
+
+// narrow keeps one row of each text: after the last attention the others are not
+// needed, and what follows is three quarters of a layer.
+func (e *Encoder) narrow(pooling Pooling) (rows int) {
+	n := e.config.Embd
+	for i := range len(e.starts) - 1 {
+		row := e.starts[i]
+		if pooling == PoolLast {
+			row = e.starts[i+1] - 1
+		}
+		copy(e.x[i*n:][:n], e.x[row*n:]) // ascending, so no row is overwritten before it moves
+		copy(e.heads[i*n:][:n], e.heads[row*n:])
+		e.starts[i] = i
+	}
+	last := len(e.starts) - 1
+	e.starts[last] = last
+	return last
 }
 
 // feedForward adds the feed-forward branch of in to the residual stream.
@@ -208,7 +229,7 @@ func (e *Encoder) activate(row int) {
 func (e *Encoder) Hidden(ids, types [][]int32) ([][]float32, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.forward(ids, types); err != nil {
+	if err := e.forward(ids, types, PoolNone); err != nil {
 		return nil, err
 	}
 	out := make([][]float32, len(ids))
@@ -218,7 +239,7 @@ func (e *Encoder) Hidden(ids, types [][]int32) ([][]float32, error) {
 	return out, nil
 }
 
-// hidden is the rows of text i.
+// hidden is the rows of text i that forward left.
 func (e *Encoder) hidden(i int) []float32 {
 	return e.x[e.starts[i]*e.config.Embd : e.starts[i+1]*e.config.Embd]
 }
@@ -231,7 +252,7 @@ func (e *Encoder) Embed(ids, types [][]int32, pooling Pooling, normalise bool) (
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.forward(ids, types); err != nil {
+	if err := e.forward(ids, types, pooling); err != nil {
 		return nil, err
 	}
 	out := make([][]float32, len(ids))
@@ -288,12 +309,12 @@ func (e *Encoder) Score(ids, types [][]int32) ([]float32, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.forward(ids, types); err != nil {
+	if err := e.forward(ids, types, PoolCLS); err != nil {
 		return nil, err
 	}
 	scores := make([]float32, len(ids))
 	for i := range scores {
-		scores[i] = e.rank.score(e.hidden(i)[:e.config.Embd])[0]
+		scores[i] = e.rank.score(e.hidden(i))[0]
 	}
 	return scores, nil
 }

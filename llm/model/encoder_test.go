@@ -70,6 +70,16 @@ func TestEncoderInvariance(t *testing.T) {
 			require.NoError(t, err)
 			requireSameBits(t, want, packed[i:i+1], "packed, three threads")
 		}
+		// Pooling one token computes only that token's last layer.
+		hidden, err := three.Hidden(ids, types)
+		require.NoError(t, err)
+		cls, err := three.Embed(ids, types, PoolCLS, false)
+		require.NoError(t, err)
+		last, err := three.Embed(ids, types, PoolLast, false)
+		require.NoError(t, err)
+		for i, h := range hidden {
+			requireSameBits(t, [][]float32{h[:64], h[len(h)-64:]}, [][]float32{cls[i], last[i]}, "pooled")
+		}
 	})
 }
 

@@ -17,6 +17,7 @@ type loader struct {
 	pool  *kernel.Pool
 	arena *kernel.Arena
 	float bool
+	round bool // store matrices of half floats as Q8_0
 	used  map[string]bool
 	err   error
 }
@@ -82,9 +83,14 @@ func (l *loader) split(name string, cols int, rows ...int) []*kernel.Matrix {
 		l.fail("tensor %s: %w", name, err)
 		return out
 	}
-	data := t.Data
+	kind, data := t.Type, t.Data
+	if l.round && (kind == quant.F16 || kind == quant.BF16) {
+		if q8, n, err := l.toQ8(t); err == nil {
+			kind, data, rowBytes = quant.Q8_0, q8, n
+		}
+	}
 	for i, n := range rows {
-		m, err := kernel.NewMatrix(l.pool, l.arena, t.Type, n, cols, data[:n*rowBytes], l.float)
+		m, err := kernel.NewMatrix(l.pool, l.arena, kind, n, cols, data[:n*rowBytes], l.float)
 		if err != nil {
 			l.fail("tensor %s: %w", name, err)
 			return out
@@ -92,6 +98,30 @@ func (l *loader) split(name string, cols int, rows ...int) []*kernel.Matrix {
 		out[i], data = m, data[n*rowBytes:]
 	}
 	return out
+}
+
+// toQ8 rounds a matrix to Q8_0. It fails when rows are not whole blocks.
+func (l *loader) toQ8(t *gguf.Tensor) (data []byte, rowBytes int, err error) {
+	cols := t.Cols()
+	if rowBytes, err = quant.Q8_0.RowBytes(cols); err != nil {
+		return nil, 0, err
+	}
+	srcBytes := len(t.Data) / t.Rows()
+	data = make([]byte, t.Rows()*rowBytes)
+	rows := make([][]float32, l.pool.Threads())
+	l.pool.Run(t.Rows(), func(row, worker int) {
+		if rows[worker] == nil {
+			rows[worker] = make([]float32, cols)
+		}
+		x := rows[worker]
+		if decoded := quant.Decode(t.Type, x, t.Data[row*srcBytes:][:srcBytes]); decoded != nil {
+			panic("model: " + decoded.Error()) // lengths follow from the type
+		}
+		if encoded := quant.Encode(quant.Q8_0, data[row*rowBytes:][:rowBytes], x); encoded != nil {
+			panic("model: " + encoded.Error())
+		}
+	})
+	return data, rowBytes, nil
 }
 
 // vector loads n finite numbers (a norm or a bias).
