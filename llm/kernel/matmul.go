@@ -51,11 +51,11 @@ type work struct {
 	products []Product
 	panels   []int // panels per task, by product
 	rows     int   // activation rows per task
-	vector   bool  // a single row, for the kernels that stream panels
 }
 
-// Sizes of tasks: vectorBytes of weights keep the hand-out of tasks rare and their ends balanced; gemmBytes of prepared
-// activations fit in half an L2 cache together with a tile and its outputs.
+// Sizes of tasks: vectorBytes of weights keep the hand-out of tasks rare and their ends balanced, and stay in the L2 cache
+// when several kernels pass over them; gemmBytes of prepared activations fit in half an L2 cache together with a tile and
+// its outputs.
 const (
 	vectorBytes = 128 << 10
 	gemmBytes   = 768 << 10
@@ -63,7 +63,6 @@ const (
 
 func newWork(p *Pool, in *Input, ps []Product) *work {
 	w := &work{pool: p, in: in, products: ps, panels: make([]int, len(ps)), rows: in.rows}
-	w.vector = in.rows == 1 && active != Generic
 	perRow := 1
 	if in.hasRecords {
 		perRow += in.cols / blockElems * recordBytes
@@ -73,10 +72,10 @@ func newWork(p *Pool, in *Input, ps []Product) *work {
 	}
 	w.rows = min(in.rows, max(2, gemmBytes/perRow/inputTile)*inputTile)
 	for i := range ps {
+		m := ps[i].W
 		w.panels[i] = tilePanels
-		if w.vector {
+		if in.rows <= vectorRows(m) {
 			// Even shares for all threads when the matrix is small.
-			m := ps[i].W
 			share := (m.panels() + 3*p.threads - 1) / (3 * p.threads)
 			w.panels[i] = max(1, min(share, vectorBytes/m.panelBytes))
 			if m.layout.kind == kindFloat {
@@ -111,7 +110,7 @@ func (w *work) do(task, worker int) {
 		first := task * w.panels[i]
 		last := min(first+w.panels[i], pr.W.panels())
 		s := &w.pool.scratch[worker]
-		if w.vector {
+		if w.in.rows <= vectorRows(pr.W) {
 			pr.vector(w.in, s, first, last)
 		} else {
 			for ; first < last; first += tilePanels {
@@ -126,7 +125,7 @@ func (w *work) do(task, worker int) {
 type scratch struct {
 	quant *quantTile
 	float *floatTile
-	c     []float32 // [rows][tileRows], or [panels][panelRows] for a single row
+	c     []float32 // [rows][tileRows], or [rows][panels][panelRows] for few rows
 }
 
 // outputs returns n zeroed floats, aligned.
@@ -146,20 +145,19 @@ func (s *scratch) tiles() {
 	}
 }
 
-// vector computes the outputs of panels [first, last) for a single activation row.
+// vector computes the outputs of panels [first, last) for all rows of an input of few.
 func (pr *Product) vector(in *Input, s *scratch, first, last int) {
 	m := pr.W
 	from, to := first*panelRows, min(last*panelRows, m.rows)
-	direct := pr.Bias == nil && !pr.Add && to == last*panelRows
-	var c []float32
-	if direct {
-		c = pr.Dst[from:to]
-	} else {
-		c = s.outputs((last - first) * panelRows)
+	if pr.Bias == nil && !pr.Add && to == last*panelRows {
+		gemv(m, in, first, last-first, pr.Dst[from:], pr.Stride)
+		return
 	}
-	gemv(m, in, first, last-first, c)
-	if !direct {
-		pr.store(c, 0, from, to)
+	stride := (last - first) * panelRows
+	c := s.outputs(in.rows * stride)
+	gemv(m, in, first, last-first, c, stride)
+	for t := range in.rows {
+		pr.store(c[t*stride:], t, from, to)
 	}
 }
 

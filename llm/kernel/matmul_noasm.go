@@ -15,10 +15,10 @@ func gemmFloat(tile *floatTile, xs []float32, stride, n int, c []float32, rows i
 	gemmFloatRowsGeneric(tile, xs, stride, n, c, rows)
 }
 
-// gemv is only called where there is assembly.
-func gemv(m *Matrix, in *Input, panel, panels int, dst []float32) {
-	panic("kernel: gemv without assembly")
-}
+// There is no assembly that streams weights.
+func vectorRows(*Matrix) int { return 0 }
+
+func gemv(*Matrix, *Input, int, int, []float32, int) { panic("kernel: gemv without assembly") }
 
 func quantize(dst []record, stride int, x []float32) { quantizeGeneric(dst, stride, x) }
 

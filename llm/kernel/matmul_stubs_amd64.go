@@ -51,10 +51,35 @@ func storeTileBiasAddAVX2(dst *float32, stride int, c *float32, rows int, bias *
 //go:noescape
 func unpackQ4_0AVX512(dst *byte, src *byte, n int)
 
-// gemvQ4_0AVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ4_0x1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ4_0AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ4_0x1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_0x2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_0x2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_0x3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_0x3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_0x4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_0x4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_0x8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_0x8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ4_0AVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -71,10 +96,35 @@ func gemvQ4_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackIQ4_NLAVX512(dst *byte, src *byte, n int)
 
-// gemvIQ4_NLAVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvIQ4_NLx1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvIQ4_NLAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvIQ4_NLx1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_NLx2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_NLx2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_NLx3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_NLx3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_NLx4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_NLx4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_NLx8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_NLx8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackIQ4_NLAVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -91,10 +141,35 @@ func gemvIQ4_NLAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ4_1AVX512(dst *byte, src *byte, n int)
 
-// gemvQ4_1AVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ4_1x1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ4_1AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ4_1x1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_1x2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_1x2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_1x3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_1x3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_1x4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_1x4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_1x8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_1x8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ4_1AVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -111,10 +186,35 @@ func gemvQ4_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ5_0AVX512(dst *byte, src *byte, n int)
 
-// gemvQ5_0AVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ5_0x1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ5_0AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ5_0x1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_0x2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_0x2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_0x3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_0x3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_0x4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_0x4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_0x8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_0x8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ5_0AVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -131,10 +231,35 @@ func gemvQ5_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ5_1AVX512(dst *byte, src *byte, n int)
 
-// gemvQ5_1AVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ5_1x1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ5_1AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ5_1x1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_1x2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_1x2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_1x3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_1x3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_1x4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_1x4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_1x8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_1x8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ5_1AVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -151,10 +276,35 @@ func gemvQ5_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ8_0AVX512(dst *byte, src *byte, n int)
 
-// gemvQ8_0AVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ8_0x1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ8_0AVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ8_0x1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ8_0x2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ8_0x2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ8_0x3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ8_0x3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ8_0x4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ8_0x4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ8_0x8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ8_0x8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ8_0AVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -171,10 +321,35 @@ func gemvQ8_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ4_KAVX512(dst *byte, src *byte, n int)
 
-// gemvQ4_KAVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ4_Kx1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ4_KAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ4_Kx1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_Kx2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_Kx2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_Kx3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_Kx3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_Kx4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_Kx4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ4_Kx8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ4_Kx8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ4_KAVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -191,10 +366,35 @@ func gemvQ4_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ5_KAVX512(dst *byte, src *byte, n int)
 
-// gemvQ5_KAVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ5_Kx1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ5_KAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ5_Kx1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_Kx2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_Kx2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_Kx3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_Kx3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_Kx4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_Kx4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ5_Kx8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ5_Kx8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ5_KAVX2 expands n blocks of a panel into every other block of a tile.
 //
@@ -211,10 +411,29 @@ func gemvQ5_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func unpackQ6_KAVX512(dst *byte, src *byte, n int)
 
-// gemvQ6_KAVX512 multiplies panels of n blocks, which follow each other, with one activation row.
+// gemvQ6_Kx1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
 //
 //go:noescape
-func gemvQ6_KAVX512(dst *float32, src *byte, rec *byte, n int, panels int)
+func gemvQ6_Kx1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ6_Kx2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ6_Kx2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ6_Kx3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ6_Kx3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvQ6_Kx4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvQ6_Kx4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
 
 // unpackQ6_KAVX2 expands n blocks of a panel into every other block of a tile.
 //

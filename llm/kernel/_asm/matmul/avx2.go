@@ -142,6 +142,7 @@ func unpack256(f format) {
 	}
 	first, step := f.scaleBytes()
 	block := func(scales Register, levels Register, disp int) {
+		prefetch(f, levels, disp)
 		for h := range s {
 			s[h].sub(scales, 0)
 			VMOVUPS(s[h].scale, at(dst, tileScale+32*h))
@@ -236,9 +237,7 @@ func gemv256(f format) {
 		VFMADD231PS(w, v, acc[h])
 	}
 	block := func(header, scales, levels Register, disp int) {
-		for i := 0; i < f.subBytes(); i += 64 {
-			PREFETCHT1(at(levels, disp+prefetchBytes+i))
-		}
+		prefetch(f, levels, disp)
 		for h := range 2 {
 			s.half = h
 			switch {

@@ -148,6 +148,13 @@ func (s scales512) sub(base Register, disp int) {
 	}
 }
 
+// prefetch asks for the levels that lie prefetchBytes behind those at disp(levels).
+func prefetch(f format, levels Register, disp int) {
+	for i := 0; i < f.subBytes(); i += 64 {
+		PREFETCHT1(at(levels, disp+prefetchBytes+i))
+	}
+}
+
 // scaleBytes is the distance between the byte scales of consecutive sub-blocks, and where they begin.
 func (f format) scaleBytes() (first, step int) {
 	if f.kind == kindHalf {
@@ -173,6 +180,7 @@ func unpack512(f format) {
 	first, step := f.scaleBytes()
 
 	store := func(levels Register, disp int) {
+		prefetch(f, levels, disp)
 		expand512(f, levels, disp, func(i int, v VecPhysical) { VMOVDQU64(v, at(dst, 64*i)) })
 		VMOVUPS(s.scale, at(dst, tileScale))
 		if f.kind != kindScale {
@@ -205,68 +213,90 @@ func unpack512(f format) {
 	RET()
 }
 
-// gemv512 generates func(dst, src, rec, n, panels): the products of consecutive panels of n blocks with one activation
-// row. Bound by memory: about 25 vector operations for 288 bytes of Q4_0.
-func gemv512(f format) {
-	TEXT("gemv"+f.name+"AVX512", NOSPLIT, "func(dst *float32, src *byte, rec *byte, n, panels int)")
-	Doc(fmt.Sprintf("gemv%sAVX512 multiplies panels of n blocks, which follow each other, with one activation row.", f.name))
+// gemv512 generates the products of consecutive panels of n blocks with m activation rows, m small: the weights stream
+// from memory, are unpacked in registers and meet all rows. Bound by memory: per block about 12 instructions to unpack and
+// 11 for each row, for 300 bytes of 4-bit weights.
+func gemv512(f format, m int) {
+	fn := fmt.Sprintf("gemv%sx%dAVX512", f.name, m)
+	TEXT(fn, NOSPLIT, "func(dst *float32, dstStride int, src, rec *byte, recStride, n, panels int)")
+	Doc(fmt.Sprintf("%s multiplies panels of n blocks, which follow each other, with %d activation rows. The records of", fn, m),
+		"consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.")
 	Pragma("noescape")
 	dst, src, first, panels, rec, n, levels, scales, sub := RDI, RSI, RDX, RBX, R8, RCX, R9, R10, R11
+	dstStride, recStride, to := R12, R13, RAX
 	Load(Param("dst"), dst)
+	Load(Param("dstStride"), dstStride)
 	Load(Param("src"), src)
 	Load(Param("rec"), first)
+	Load(Param("recStride"), recStride)
 	Load(Param("panels"), panels)
 	levels512Constants(f)
-	s := scales512{f, Z0, Z1, Z2, Z3}
-	signBit, acc, even, odd, c := Z4, Z5, Z6, Z7, Z8
+	s := scales512{f, Z16, Z17, Z18, Z19}
+	signBit := Z20
 	broadcast(0x80000000, signBit)
 	scaleAt, step := f.scaleBytes()
-
-	// convert turns the dot product in v into float32(dot)*scale and adds it, times w, to acc.
-	convert := func(v, w VecPhysical) {
-		VFMADD213PS_BCST(at(rec, recordOffset), c, v)
-		VFMADD231PS(w, v, acc)
+	acc := func(r int) VecPhysical { return z(r) }
+	// With few rows the dot products of a block are two chains, to hide their latency; halves need two anyway.
+	chains := 2
+	if m > 4 || m == 4 && f.kind != kindHalf {
+		chains = 1
 	}
-	block := func(levels Register, disp int) {
-		prefetch := f.subBytes()
-		for i := 0; i < prefetch; i += 64 {
-			PREFETCHT1(at(levels, disp+prefetchBytes+i))
+	dot := func(r, chain int) VecPhysical { return z(8 + chains*r + chain) }
+
+	// convert turns the dot product of row r into float32(dot)*scale and adds it, times w, to the row's accumulator.
+	convert := func(r, chain int, w VecPhysical) {
+		scale := []VecPhysical{Z21, Z22}[r%2]
+		if chain == 0 {
+			VBROADCASTSS(at(rec, recordBytes*r+recordScale), scale)
 		}
+		VFMADD213PS_BCST(at(rec, recordBytes*r+recordOffset), scale, dot(r, chain))
+		VFMADD231PS(w, dot(r, chain), acc(r))
+	}
+	begin := func(r int) {
 		switch {
 		case f.kind == kindHalf:
-			VPBROADCASTD(at(rec, recordHalves), even)
-			VPBROADCASTD(at(rec, recordHalves+4), odd)
+			VPBROADCASTD(at(rec, recordBytes*r+recordHalves), dot(r, 0))
+			VPBROADCASTD(at(rec, recordBytes*r+recordHalves+4), dot(r, 1))
+			return
 		case f.start == 0:
-			VMOVDQA64(starting, even)
-			VPXORD(odd, odd, odd)
+			VMOVDQA64(starting, dot(r, 0))
 		default:
-			VPBROADCASTD(at(rec, f.start), even)
-			VPXORD(odd, odd, odd)
+			VPBROADCASTD(at(rec, recordBytes*r+f.start), dot(r, 0))
+		}
+		if chains == 2 {
+			VPXORD(dot(r, 1), dot(r, 1), dot(r, 1))
+		}
+	}
+	block := func(levels Register, disp int) {
+		prefetch(f, levels, disp)
+		for r := range m {
+			begin(r)
 		}
 		expand512(f, levels, disp, func(i int, v VecPhysical) {
-			to := even
-			if i >= 4 {
-				to = odd
+			for r := range m {
+				VPDPBUSD_BCST(at(rec, recordBytes*r+4*i), v, dot(r, i/4%chains))
 			}
-			VPDPBUSD_BCST(at(rec, 4*i), v, to)
 		})
-		VBROADCASTSS(at(rec, recordScale), c)
-		if f.kind == kindHalf {
-			convert(even, s.scale)
-			convert(odd, s.second)
-		} else {
-			VPADDD(odd, even, even)
-			convert(even, s.scale)
+		for r := range m {
+			if f.kind != kindHalf && chains == 2 {
+				VPADDD(dot(r, 1), dot(r, 0), dot(r, 0))
+			}
+			convert(r, 0, s.scale)
+			if f.kind == kindHalf {
+				convert(r, 1, s.second)
+			}
+			if f.kind == kindMin {
+				VFMADD231PS_BCST(at(rec, recordBytes*r+recordSum), s.second, acc(r))
+			}
 		}
-		if f.kind == kindMin {
-			VFMADD231PS_BCST(at(rec, recordSum), s.second, acc)
-		}
-		ADDQ(U32(recordBytes), rec)
+		ADDQ(recStride, rec)
 	}
 	Label("panel")
 	Load(Param("n"), n)
 	MOVQ(first, rec)
-	VPXORD(acc, acc, acc)
+	for r := range m {
+		VPXORD(acc(r), acc(r), acc(r))
+	}
 	Label("block")
 	if f.super {
 		s.super(src, signBit)
@@ -288,7 +318,13 @@ func gemv512(f format) {
 	}
 	DECQ(n)
 	JNZ(LabelRef("block"))
-	VMOVUPS(acc, at(dst, 0))
+	MOVQ(dst, to)
+	for r := range m {
+		VMOVUPS(acc(r), at(to, 0))
+		if r < m-1 {
+			ADDQ(dstStride, to)
+		}
+	}
 	ADDQ(U32(64), dst)
 	DECQ(panels)
 	JNZ(LabelRef("panel"))

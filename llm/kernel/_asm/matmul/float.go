@@ -45,6 +45,7 @@ func unpackFloat(f floatFormat, isa string) {
 	Load(Param("src"), src)
 	Load(Param("n"), n)
 	Label("column")
+	PREFETCHT1(at(src, prefetchBytes))
 	if isa == "AVX512" {
 		f.load512(at(src, 0), Z0)
 		VMOVUPS(Z0, at(dst, 0))

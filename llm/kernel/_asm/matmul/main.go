@@ -38,7 +38,11 @@ func main() {
 	storeTile()
 	for _, f := range formats {
 		unpack512(f)
-		gemv512(f)
+		for _, m := range []int{1, 2, 3, 4, 8} {
+			if m < 8 || f.kind != kindHalf {
+				gemv512(f, m)
+			}
+		}
 		unpack256(f)
 		gemv256(f)
 	}
