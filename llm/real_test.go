@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +17,31 @@ import (
 
 // realModel opens SmolLM2 from the folder RAGD_MODELS.
 func realModel(t testing.TB, c Config) *Engine {
-	const name = "SmolLM2-135M-Instruct.Q4_1.gguf"
-	path := os.Getenv("RAGD_MODELS") + "/" + name
+	return openReal(t, smolLM2, c)
+}
+
+const smolLM2 = "SmolLM2-135M-Instruct.Q4_1"
+
+// realPath returns the path of a model of the catalogue, or skips the test.
+func realPath(t testing.TB, name string) string {
+	dir := os.Getenv("RAGD_MODELS")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		require.NoError(t, err)
+		dir = filepath.Join(cache, "ragd", "models")
+	}
+	path := filepath.Join(dir, name+".gguf")
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s is missing in the folder RAGD_MODELS", name)
+			t.Fatalf("the model is missing; get it with: ragd models pull %s", name)
 		}
-		t.Skipf("%s is missing in the folder RAGD_MODELS; get it with: ragd models pull smollm2-135m-instruct", name)
+		t.Skipf("the model is missing; get it with: ragd models pull %s", name)
 	}
-	e, err := Open(path, c)
+	return path
+}
+
+func openReal(t testing.TB, name string, c Config) *Engine {
+	e, err := Open(realPath(t, name), c)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
@@ -156,8 +173,7 @@ func TestRealGrammar(t *testing.T) {
 }
 
 func TestRealMemoryBudget(t *testing.T) {
-	path := os.Getenv("RAGD_MODELS") + "/SmolLM2-135M-Instruct.Q4_1.gguf"
-	realModel(t, Config{ContextTokens: 64})
+	path := realPath(t, smolLM2)
 	_, err := Open(path, Config{MemoryBytes: 100 << 20})
 	require.ErrorContains(t, err, "at most")
 	_, err = Open(path, Config{ContextTokens: 1 << 20})

@@ -196,16 +196,22 @@ func (c *cited) answer(p spot, b byte) spot {
 	case marker, need:
 		return spot{}
 	case after:
-		if c.strict && p.closed && !p.hard && !next.among(afterMarker) {
+		if c.strict && p.closed && !p.hard && !c.mayFollow(next) {
 			return spot{}
 		}
 	case stop:
-		if p.hard && !next.among(afterMarker) {
+		if p.hard && !c.mayFollow(next) {
 			return spot{}
 		}
 	}
 	p.rune = next
 	return p
+}
+
+// mayFollow reports whether a character can become one that may stand directly after a full stop or a marker. With
+// quotes » is none, and no other of them begins like it.
+func (c *cited) mayFollow(p partialRune) bool {
+	return p.among(afterMarker) && (c.quotes == nil || p != leadOfMarks)
 }
 
 func (c *cited) char(p spot, r rune) spot {
