@@ -46,7 +46,7 @@ func (b benchCmd) Run(ctx ctxBinding, a *app) error {
 			return err
 		}
 	}
-	fmt.Printf("%s, %d threads, %s kernels, %s key/value cache, median of %d\n\n", filepath.Base(path), m.Threads(), kernel.Active(), a.KV, b.Repeat)
+	fmt.Printf("%s, %d threads, %s kernels, %s key/value cache, median of %d\n\n", filepath.Base(path), m.Threads(), kernel.Active(), a.kv(), b.Repeat)
 	fmt.Printf("%-16s %12s", "work", "ragd tok/s")
 	if peer != nil {
 		fmt.Printf(" %16s %8s", "llama.cpp tok/s", "ratio")

@@ -133,5 +133,9 @@ func (k modelsProbeCmd) Run(ctx ctxBinding, a *app) error {
 	if err := kernel.ISAError(); err != nil {
 		return err
 	}
-	return runProbe(ctx, path, os.Stdin, os.Stdout, probeOptions{Float: k.Float, KV: a.kv(), Threads: a.Threads, Profile: profile(k.Model)})
+	kv := a.kv()
+	if k.Float && a.KV == "auto" {
+		kv = kernel.KVF32
+	}
+	return runProbe(ctx, path, os.Stdin, os.Stdout, probeOptions{Float: k.Float, KV: kv, Threads: a.Threads, Profile: profile(k.Model)})
 }
