@@ -15,7 +15,7 @@ const Version = 1
 // maxTermBytes bounds a term: what is longer is no word, and index entries have a limit.
 const maxTermBytes = 64
 
-// Terms returns the terms of text in their order, repeated as they are. lang is the ISO 639-1 code of the text's language; "" means that it is not
+// Terms returns the terms of text, each as often as it occurs, nearly in the order of the text. lang is the ISO 639-1 code of the text's language; "" means that it is not
 // known and is read as English, which stems little of what is not English.
 func Terms(text, lang string) []string {
 	if !norm.NFKC.IsNormalString(text) {

@@ -22,9 +22,9 @@ type language struct {
 // They keep the longest posting lists out of the index.
 var languages = map[string]*language{
 	"en": {english.Stem, set("a an and are as at be but by for from had has have he her his i if in into is it its me my no not of on or our she so such that the their them then there these they this to was we were will with you your what which who how when where why do does did can could should would ll ve re don")},
-	"fr": {french.Stem, set("au aux avec ce ces cette dans de des du elle en est et il ils je la le les leur lui mais me ne nous on ou par pas pour qu que qui sa se ses son sont sur un une vous")},
+	"fr": {french.Stem, set("à au aux avec ce ces cette dans de des du elle en est et il ils je la le les leur lui mais me ne nous on ou par pas pour qu que qui sa se ses son sont sur un une vous")},
 	"es": {spanish.Stem, set("a al con de del el ella en es esta este la las lo los no o para pero por que se sin son su sus un una y")},
-	"ru": {russian.Stem, set("а без более бы был была были было в во вы где да для до его ее если есть и из или им их к как ко который ли мы на не но о об он она они от по при с со так то у что это")},
+	"ru": {stemRussian, set("а без более бы был была были было в во вы где да для до его ее если есть и из или им их к как ко который ли мы на не но о об он она они от по при с со так то у что это")},
 	"sv": {swedish.Stem, set("att av de den det du en ett från för han har hon i inte jag med men när och om på som till var är")},
 	"no": {norwegian.Stem, set("av de den det du en et for fra han har hun i ikke jeg med men når og om på som til var er")},
 	"hu": {hungarian.Stem, set("a az azt csak de egy és ez ezt hogy is már meg mint nem van vagy volt")},
@@ -32,6 +32,11 @@ var languages = map[string]*language{
 	"it": {nil, set("a ad al alla che con da dal del della di e gli ha i il in la le lo nel nella non o per più si sono su un una")},
 	"pt": {nil, set("a ao as com da das de do dos e em na nas no nos não o os ou para pela pelo por que se sua um uma é")},
 	"nl": {nil, set("aan als bij dat de die dit door een en er had heeft het hij ik in is je maar met na niet nog of om ook op over te uit van voor was wat we zijn ze zich")},
+}
+
+// stemRussian reads ё as е, as most people write it; the stemmer knows only the latter.
+func stemRussian(word string, stemStopWords bool) string {
+	return russian.Stem(strings.ReplaceAll(word, "ё", "е"), stemStopWords)
 }
 
 func init() {
