@@ -49,7 +49,7 @@ func command(ctx context.Context, client, pkg, dir string) (*exec.Cmd, error) {
 	case "maven":
 		path, err := exec.LookPath("mvn")
 		if err != nil {
-			return nil, fmt.Errorf("Maven, which fetches the package %s, is not installed: install it (Debian, Ubuntu: apt-get install maven; Fedora: dnf install maven; macOS: brew install maven)", pkg)
+			return nil, fmt.Errorf("mvn (Maven), which fetches the package %s, is not installed: install it (Debian, Ubuntu: apt-get install maven; Fedora: dnf install maven; macOS: brew install maven)", pkg)
 		}
 		return exec.CommandContext(ctx, path, mavenArgs(pkg, dir)...), nil
 	}
