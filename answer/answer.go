@@ -67,19 +67,20 @@ type Source struct {
 
 // Answer is the result of a question.
 type Answer struct {
-	Question   string // as asked
-	Query      string // as searched: rewritten when it followed others
-	Text       string
-	Abstained  bool
-	Reason     string // why it abstained
-	Sources    []Source
-	Citations  []Citation
-	Budget     Budget
-	Usage      llm.Usage
-	Retrieval  retrieve.Timings
-	Rewrite    time.Duration
-	Total      time.Duration
-	FirstToken time.Duration // from the call to the first generated token
+	Question    string // as asked
+	Query       string // as searched: rewritten when it followed others
+	Text        string
+	Abstained   bool
+	Reason      string // why it abstained
+	Sources     []Source
+	Citations   []Citation
+	Unsupported []Statement // what the model wrote and no passage supports; it carries no marker
+	Budget      Budget
+	Usage       llm.Usage
+	Retrieval   retrieve.Timings
+	Rewrite     time.Duration
+	Total       time.Duration
+	FirstToken  time.Duration // from the call to the first generated token
 }
 
 // Answerer answers questions. Build it with [New].
@@ -227,7 +228,6 @@ func (r *run) generate(ctx context.Context, p prompt) error {
 	if err != nil {
 		return fmt.Errorf("answer: generate: %w", err)
 	}
-	var text strings.Builder
 	cites := newCiter(p.sources)
 	for event, err := range stream.Events() {
 		if err != nil {
@@ -236,27 +236,37 @@ func (r *run) generate(ctx context.Context, p prompt) error {
 		if r.answer.FirstToken == 0 {
 			r.answer.FirstToken = time.Since(r.started)
 		}
-		if event.Text == "" {
-			continue
-		}
-		text.WriteString(event.Text)
-		if err := r.emit(Event{Text: event.Text}); err != nil {
+		if err := r.show(cites.push(event.Text)); err != nil {
 			return err
 		}
-		for _, c := range cites.next(text.String(), false) {
-			if err := r.emit(Event{Citation: &c}); err != nil {
-				return err
-			}
+	}
+	if err := r.show(cites.flush(), nil); err != nil {
+		return err
+	}
+	r.answer.Text, r.answer.Citations, r.answer.Usage = cites.text.String(), cites.found, stream.Usage()
+	r.answer.Unsupported = cites.loose
+	switch {
+	case strings.HasPrefix(r.answer.Text, Refusal):
+		r.answer.Abstained, r.answer.Reason = true, "the model found no answer in the passages"
+	case len(cites.found) == 0:
+		// The model answered from memory. What was streamed is withdrawn: the final text is the refusal.
+		r.answer.Text, r.answer.Unsupported = Refusal, nil
+		r.answer.Abstained, r.answer.Reason = true, "nothing in the passages supports what the model wrote"
+	}
+	return nil
+}
+
+// show passes text and citations on to the reader.
+func (r *run) show(text string, citations []Citation) error {
+	if text != "" {
+		if err := r.emit(Event{Text: text}); err != nil {
+			return err
 		}
 	}
-	for _, c := range cites.next(text.String(), true) {
+	for _, c := range citations {
 		if err := r.emit(Event{Citation: &c}); err != nil {
 			return err
 		}
-	}
-	r.answer.Text, r.answer.Citations, r.answer.Usage = strings.TrimSpace(text.String()), cites.found, stream.Usage()
-	if strings.HasPrefix(r.answer.Text, Refusal) {
-		r.answer.Abstained, r.answer.Reason = true, "the model found no answer in the passages"
 	}
 	return nil
 }

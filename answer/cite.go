@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"ragd/retrieve"
-	"ragd/retrieve/analysis"
-	"ragd/sentence"
 )
 
 // Citation is one marker of an answer, resolved to the bytes of its source.
@@ -18,100 +16,164 @@ type Citation struct {
 	Document    retrieve.DocumentID
 	Corpus      string
 	Path, Title string
-	Page        int    // 1-based; 0 in documents without pages
-	SourceStart int    // bytes of the quote in the document's normalised text
-	SourceEnd   int    //
-	Quote       string // the document's text at [SourceStart, SourceEnd)
+	Page        int     // 1-based; 0 in documents without pages
+	SourceStart int     // bytes of the quote in the document's normalised text
+	SourceEnd   int     //
+	Quote       string  // the document's text at [SourceStart, SourceEnd)
+	Support     float64 // share of the statement's terms that the quote holds, rare terms and numbers counting more
+	Corrected   bool    // the model had named a passage that supports the statement less
 }
 
+// marker is what the model writes; bareMarkers finds the same shape in the text of documents.
 var (
-	markers     = regexp.MustCompile(`[ \t]*\[(\d{1,3})\]`)
+	marker      = regexp.MustCompile(`^[ \t]*\[(\d{1,3})\]`)
 	bareMarkers = regexp.MustCompile(`\[(\d{1,3})\]`)
 )
 
-// citer resolves the markers of a growing text, each once.
+// keepShare is how much of the best passage's support the passage that the model named must have to stay cited. Small models often write the number of
+// a neighbour; a passage that says nearly as much is left alone, because the model may have read it for a reason that term counts don't see.
+const keepShare = 0.8
+
+// minSupport is the share of a statement's terms that some passage must hold for the statement to be cited at all. Below it the words have next to
+// nothing in common, and a marker would lend the statement an authority that it does not have. See docs/eval.md for how it was chosen.
+const minSupport = 0.25
+
+// Statement is a part of an answer that no passage supports: bytes [Start, End) of its text.
+type Statement struct{ Start, End int }
+
+// citer takes a growing answer, checks each marker against the passages, corrects the ones that name a wrong passage, and resolves them to spans.
 type citer struct {
 	sources   []Source
-	claimFrom int // where the statement begins that the next marker cites
-	done      int // text up to here was searched
+	evidence  []evidence // of each source
+	weights   weights
+	text      strings.Builder // what was passed on
+	held      string          // what may become a marker
+	claimFrom int             // in text: where the statement begins that the next marker cites
+	claim     claim           // the last one that was cited
 	found     []Citation
+	loose     []Statement // that nothing supports
 }
 
-func newCiter(sources []Source) *citer { return &citer{sources: sources} }
+func newCiter(sources []Source) *citer {
+	c := &citer{sources: sources}
+	for _, s := range sources {
+		c.evidence = append(c.evidence, newEvidence(s.Passage.Text))
+	}
+	c.weights = weigh(c.evidence)
+	return c
+}
 
-// next returns the citations of markers that text holds and that were not returned before. While the text grows (final is false) the end of the text
-// is left alone, where another marker of the same statement may follow.
-func (c *citer) next(text string, final bool) []Citation {
+// claim is a statement of the answer and what its markers cited so far.
+type claim struct {
+	start, end int // in the text
+	cited      map[int]bool
+	support    []support // by source
+	best       int       // index of the source that supports it best
+}
+
+// push takes newly generated text and returns what of it can be shown, with the citations that it completed.
+func (c *citer) push(text string) (string, []Citation) {
+	text = c.held + text
+	shown := c.text.Len()
 	var fresh []Citation
-	for {
-		at := markers.FindStringSubmatchIndex(text[c.done:])
-		if at == nil || (!final && c.done+at[1] == len(text)) {
-			return fresh
+	for text != "" {
+		at := strings.IndexByte(text, '[')
+		if at < 0 {
+			break
 		}
-		start, end := c.done+at[0], c.done+at[1]
-		marker, _ := strconv.Atoi(text[c.done+at[2] : c.done+at[3]])
-		// A marker may stand before the full stop of its sentence, which then begins the next claim.
-		claim, claimEnd := strings.TrimSpace(strings.TrimLeft(text[c.claimFrom:start], ".!?;, \t\n")), start
-		if claim == "" && len(c.found) > 0 { // another marker for the same statement
-			last := c.found[len(c.found)-1]
-			claim, claimEnd = text[last.Start:last.End], last.End
-			c.claimFrom = last.Start
+		from := at - len(text[:at]) + len(strings.TrimRight(text[:at], " \t")) // the space before a marker goes with it
+		c.text.WriteString(text[:from])
+		text = text[from:]
+		m := marker.FindStringSubmatch(text)
+		if m == nil {
+			if couldBeMarker(text) {
+				c.held = text
+				return c.text.String()[shown:], fresh
+			}
+			end := strings.IndexByte(text, '[') + 1
+			c.text.WriteString(text[:end])
+			text = text[end:]
+			continue
 		}
-		from := strings.Index(text[c.claimFrom:], claim) + c.claimFrom
-		if marker >= 1 && marker <= len(c.sources) && claim != "" {
-			citation := resolve(claim, c.sources[marker-1])
-			citation.Start, citation.End = from, min(from+len(claim), claimEnd)
-			c.found, fresh = append(c.found, citation), append(fresh, citation)
+		n, _ := strconv.Atoi(m[1])
+		if citation, ok := c.cite(n); ok {
+			fresh = append(fresh, citation)
 		}
-		c.claimFrom, c.done = end, end
+		text = text[len(m[0]):]
 	}
+	// A space at the end may belong to a marker that is still to come.
+	keep := strings.TrimRight(text, " \t")
+	c.text.WriteString(keep)
+	c.held = text[len(keep):]
+	return c.text.String()[shown:], fresh
 }
 
-// resolve finds the sentences of the source that carry the claim.
-func resolve(claim string, s Source) Citation {
-	p := &s.Passage
-	start, end := bestSpan(claim, p.Text)
-	return Citation{
-		Marker: s.Marker, Passage: p.ID, Document: p.Document, Corpus: p.Corpus, Path: p.Path, Title: p.Title, Page: p.Page,
-		SourceStart: p.Start + start, SourceEnd: p.Start + end, Quote: p.Text[start:end],
-	}
+// couldBeMarker reports whether text may still grow into a marker.
+func couldBeMarker(text string) bool {
+	rest := strings.TrimLeft(text, " \t")[1:]
+	return len(rest) <= 3 && strings.Trim(rest, "0123456789") == ""
 }
 
-// maxSpan is how many neighbouring sentences one quote may hold.
-const maxSpan = 3
+// flush returns what was held back.
+func (c *citer) flush() string {
+	rest := strings.TrimRight(c.held, " \t")
+	c.text.WriteString(rest)
+	c.held = ""
+	return rest
+}
 
-// bestSpan returns the bytes of the run of at most three sentences in text that covers the claim's terms best. Coverage counts each term of the claim
-// once, numbers double, because they are what a reader checks; a longer run must add coverage to win.
-func bestSpan(claim, text string) (start, end int) {
-	want := map[string]float64{}
-	for _, term := range analysis.Terms(claim, "") {
-		want[term] = 1
-		if strings.ContainsAny(term, "0123456789") {
-			want[term] = 2
+// cite writes the marker of the passage that supports the statement before it: the one that the model named, or a better one. A passage that the
+// statement cites already is not cited again.
+func (c *citer) cite(named int) (Citation, bool) {
+	text := c.text.String()
+	// A marker may stand before the full stop of its sentence, which then begins the next statement.
+	body := text[c.claimFrom:]
+	start := c.claimFrom + len(body) - len(strings.TrimLeft(body, ".!?;, \t\n"))
+	end := start + len(strings.TrimRight(text[start:], " \t\n"))
+	if start < end {
+		c.claim = c.weighClaim(text, start, end)
+	}
+	if named < 1 || named > len(c.sources) || c.claim.cited == nil {
+		return Citation{}, false
+	}
+	if c.claim.support[c.claim.best].share < minSupport {
+		if start < end {
+			c.loose = append(c.loose, Statement{start, end})
+			c.claimFrom = end
+		}
+		return Citation{}, false
+	}
+	i := named - 1
+	if best := c.claim.best; c.claim.support[i].share < keepShare*c.claim.support[best].share {
+		i = best
+	}
+	if c.claim.cited[i] {
+		return Citation{}, false
+	}
+	c.claim.cited[i] = true
+	if len(c.claim.cited) == 1 {
+		c.text.WriteByte(' ')
+	}
+	c.text.WriteString("[" + strconv.Itoa(i+1) + "]")
+	c.claimFrom = c.text.Len()
+	p, span := &c.sources[i].Passage, c.claim.support[i]
+	citation := Citation{
+		Marker: i + 1, Start: c.claim.start, End: c.claim.end, Passage: p.ID, Document: p.Document, Corpus: p.Corpus, Path: p.Path, Title: p.Title,
+		Page: p.Page, SourceStart: p.Start + span.start, SourceEnd: p.Start + span.end, Quote: p.Text[span.start:span.end],
+		Support: span.share, Corrected: i != named-1,
+	}
+	c.found = append(c.found, citation)
+	return citation, true
+}
+
+func (c *citer) weighClaim(text string, start, end int) claim {
+	k := claim{start: start, end: end, cited: map[int]bool{}, support: make([]support, len(c.evidence))}
+	want := c.weights.of(text[start:end])
+	for i, e := range c.evidence {
+		k.support[i] = e.supports(want)
+		if k.support[i].share > k.support[k.best].share {
+			k.best = i
 		}
 	}
-	sentences := sentence.Split(text)
-	if len(sentences) == 0 {
-		return 0, len(text)
-	}
-	best := -1.0
-	for i := range sentences {
-		have := map[string]bool{}
-		score, length := 0.0, 0
-		for j := i; j < min(i+maxSpan, len(sentences)); j++ {
-			part := text[sentences[j].Start:sentences[j].End]
-			length += len(part)
-			for _, term := range analysis.Terms(part, "") {
-				if !have[term] {
-					have[term] = true
-					score += want[term]
-				}
-			}
-			// The small price per sentence and byte prefers the shortest run among equals.
-			if s := score - 0.35*float64(j-i) - float64(length)/1e5; s > best {
-				best, start, end = s, sentences[i].Start, sentences[j].End
-			}
-		}
-	}
-	return start, end
+	return k
 }

@@ -43,10 +43,11 @@ func firstLine(text string) string {
 	return line
 }
 
-// standsAlone reports whether a line is a statement of its own whatever its last character: an item, a table row, a heading, or a blank line.
+// standsAlone reports whether a line is a statement of its own whatever its last character: an item, a table row (bars or tabs), a
+// heading, or a blank line.
 func standsAlone(line string) bool {
 	line = strings.TrimSpace(line)
-	if line == "" {
+	if line == "" || strings.Contains(line, "\t") {
 		return true
 	}
 	switch line[0] {

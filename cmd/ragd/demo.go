@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"ragd/answer"
@@ -48,15 +49,7 @@ func (k demoCmd) Run(ctx ctxBinding, a *app) error {
 		return err
 	}
 	a.progress.step("3. Documents: the sample handbook, corpus %q", demoCorpus)
-	folder, err := os.MkdirTemp("", "ragd-examples-")
-	if err != nil {
-		return fmt.Errorf("unpack the sample documents: %w", err)
-	}
-	defer os.RemoveAll(folder)
-	if err := os.CopyFS(folder, examples.Files()); err != nil {
-		return fmt.Errorf("unpack the sample documents: %w", err)
-	}
-	if _, err := a.ingest(ctx, demoCorpus, []string{folder}); err != nil {
+	if err := a.ingestExamples(ctx); err != nil {
 		return err
 	}
 	a.progress.step("4. Questions")
@@ -75,6 +68,22 @@ func (k demoCmd) Run(ctx ctxBinding, a *app) error {
 	}
 	a.progress.step("5. The page: open http://%s", k.Listen)
 	return a.serve(ctx, server.Config{Listen: k.Listen, Version: version()})
+}
+
+// ingestExamples writes the sample documents to a folder, because ingestion reads files, and ingests them. The folder's name is part of each path, so it
+// is the same every time: a second run finds everything unchanged.
+func (a *app) ingestExamples(ctx ctxBinding) error {
+	temporary, err := os.MkdirTemp("", "ragd-")
+	if err != nil {
+		return fmt.Errorf("unpack the sample documents: %w", err)
+	}
+	defer os.RemoveAll(temporary)
+	folder := filepath.Join(temporary, "examples")
+	if err := os.CopyFS(folder, examples.Files()); err != nil {
+		return fmt.Errorf("unpack the sample documents: %w", err)
+	}
+	_, err = a.ingest(ctx, demoCorpus, []string{folder})
+	return err
 }
 
 // demoAsk asks one question and prints answer, sources and timings.

@@ -1,0 +1,107 @@
+package answer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ragd/retrieve"
+)
+
+const (
+	leave = "Every employee has 27 paid vacation days per year. Up to 10 unused days may be carried over to June."
+	study = "Each employee has a learning budget of 15,000 NOK and five working days per year. Unused budget lapses."
+)
+
+func sources(texts ...string) []Source {
+	var all []Source
+	for i, text := range texts {
+		all = append(all, Source{Marker: i + 1, Scored: retrieve.Scored{Passage: retrieve.Passage{
+			ID: retrieve.PassageID(10 + i), Document: retrieve.DocumentID(i), Path: "handbook.md", Text: text, Start: 100 * i, End: 100*i + len(text)}}})
+	}
+	return all
+}
+
+// cited pushes text in pieces of n bytes and returns what a reader saw.
+func cited(t *testing.T, text string, n int, from ...string) (string, []Citation) {
+	c := newCiter(sources(from...))
+	var shown strings.Builder
+	for len(text) > 0 {
+		k := min(n, len(text))
+		part, _ := c.push(text[:k])
+		shown.WriteString(part)
+		text = text[k:]
+	}
+	shown.WriteString(c.flush())
+	require.Equal(t, shown.String(), c.text.String(), "what was shown is what is kept")
+	return shown.String(), c.found
+}
+
+func TestCitationsAreResolvedToTheBytesOfTheSource(t *testing.T) {
+	for n := 1; n < 12; n++ {
+		text, found := cited(t, "There are 27 vacation days per year. [1] The learning budget is 15,000 NOK. [2]", n, leave, study)
+		require.Equal(t, "There are 27 vacation days per year. [1] The learning budget is 15,000 NOK. [2]", text)
+		require.Len(t, found, 2)
+		require.Equal(t, "Every employee has 27 paid vacation days per year.", found[0].Quote)
+		require.Equal(t, "There are 27 vacation days per year.", text[found[0].Start:found[0].End])
+		require.Equal(t, leave[found[0].SourceStart:found[0].SourceEnd], found[0].Quote)
+		require.Equal(t, study[found[1].SourceStart-100:found[1].SourceEnd-100], found[1].Quote)
+		require.Equal(t, "The learning budget is 15,000 NOK.", text[found[1].Start:found[1].End])
+		require.False(t, found[0].Corrected)
+	}
+}
+
+func TestAMarkerOfAWrongPassageIsCorrected(t *testing.T) {
+	text, found := cited(t, "The employee has 27 paid vacation days, and 10 unused days can be carried over. [2]", 3, leave, study)
+	require.Equal(t, "The employee has 27 paid vacation days, and 10 unused days can be carried over. [1]", text)
+	require.Len(t, found, 1)
+	require.True(t, found[0].Corrected)
+	require.Equal(t, leave, found[0].Quote, "both sentences are needed")
+}
+
+func TestMarkersBeforeTheFullStopAndSeveralMarkers(t *testing.T) {
+	text, found := cited(t, "There are 27 vacation days per year [1][2]. Unused budget lapses [2].", 4, leave, "Every employee has 27 vacation days per year. Unused budget lapses.")
+	require.Equal(t, "There are 27 vacation days per year [1][2]. Unused budget lapses [2].", text)
+	require.Len(t, found, 3)
+	require.Equal(t, found[0].Start, found[1].Start)
+	require.Equal(t, "Unused budget lapses", text[found[2].Start:found[2].End])
+}
+
+func TestTheSamePassageIsCitedOncePerStatement(t *testing.T) {
+	text, found := cited(t, "There are 27 vacation days per year. [1][1][2]", 5, leave, study)
+	require.Equal(t, "There are 27 vacation days per year. [1]", text, "[2] says nothing about it and becomes [1], which stands there already")
+	require.Len(t, found, 1)
+}
+
+func TestBracketsInProseAreNoCitations(t *testing.T) {
+	for n := 1; n < 6; n++ {
+		text, found := cited(t, "See [section] and [12b], x[", n, leave)
+		require.Equal(t, "See [section] and [12b], x[", text)
+		require.Empty(t, found)
+	}
+}
+
+func TestAnAnswerUnrelatedToThePassagesHasNoCitation(t *testing.T) {
+	c := newCiter(sources(leave, study))
+	text, found := c.push("Paris lies on the Seine. [1] There are 27 vacation days. [1]")
+	require.Equal(t, "Paris lies on the Seine. There are 27 vacation days. [1]", text)
+	require.Len(t, found, 1)
+	require.Equal(t, []Statement{{0, len("Paris lies on the Seine.")}}, c.loose)
+}
+
+func FuzzCiter(f *testing.F) {
+	f.Add("There are 27 days. [1] Then [2][3]. [x] [", uint8(3))
+	f.Add("\t [1]é[999] .[0]", uint8(1))
+	f.Fuzz(func(t *testing.T, text string, n uint8) {
+		shown, found := cited(t, text, int(n%16)+1, leave, study)
+		whole, _ := cited(t, text, len(text)+1, leave, study)
+		require.Equal(t, whole, shown, "how the text arrives makes no difference")
+		for _, c := range found {
+			require.LessOrEqual(t, c.Start, c.End)
+			require.LessOrEqual(t, c.End, len(shown))
+			p := sources(leave, study)[c.Marker-1].Passage
+			require.Equal(t, p.Text[c.SourceStart-p.Start:c.SourceEnd-p.Start], c.Quote)
+		}
+	})
+}
