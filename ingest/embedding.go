@@ -88,6 +88,9 @@ func (r *run) embedSome(ctx context.Context, open []*splitJob) ([]*splitJob, err
 			return nil, err
 		}
 		vectors = vectors[n:]
+		if n < len(s.seqs) {
+			failure = nil // the fault was this job's; the batch's others were not tried
+		}
 		if goes {
 			going = append(going, s.sj)
 		}
@@ -102,7 +105,8 @@ type share struct {
 }
 
 // deliver saves a job's vectors and publishes it when they were the last. It
-// reports whether the job goes on. failure is why vectors are missing, if any are.
+// reports whether the job goes on. failure is why vectors are missing, if this
+// job is to blame for that.
 func (r *run) deliver(ctx context.Context, s share, vectors []embed.Vector, failure error) (goes bool, err error) {
 	sj, job := s.sj, s.sj.job
 	if len(vectors) > 0 {
@@ -113,7 +117,7 @@ func (r *run) deliver(ctx context.Context, s share, vectors []embed.Vector, fail
 		sj.done += len(vectors)
 		r.update(func() { r.now.Passages += len(vectors) })
 	}
-	if len(vectors) < len(s.seqs) {
+	if len(vectors) < len(s.seqs) && failure != nil {
 		f := Failure{Class: Internal, Message: fmt.Sprintf("%s: passage %d was not embedded: %v", job.Path, s.seqs[len(vectors)], failure)}
 		if job.Attempt < maxAttempts {
 			f.Retry = time.Second << job.Attempt

@@ -475,8 +475,11 @@ func (w *splitWalk) contextTokens(u unit) int {
 // emit writes the passage of these units; its text begins at start, before
 // them when it repeats the end of the passage before.
 func (w *splitWalk) emit(units []unit, start int) {
-	first, last := units[0], units[len(units)-1]
-	p := Passage{Start: start, End: last.end, Page: w.page, Heading: strings.Join(w.path(first), " > "), Context: w.context(first)}
+	first, last, body := units[0], units[len(units)-1], 0
+	for body < len(units)-1 && units[body].heading { // "# Handbook ## Leave" is about leave
+		body++
+	}
+	p := Passage{Start: start, End: last.end, Page: w.page, Heading: strings.Join(w.path(units[body]), " > "), Context: w.context(first)}
 	p.Text = w.d.Text[p.Start:p.End]
 	p.Tokens = len(w.s.ends(p.Indexed()))
 	// Tokens may merge differently over the edges of units: rare, and by little.
