@@ -10,7 +10,7 @@
 // # Invariants
 //
 //  1. The bytes of an answer depend on the model file, the kernel path and the request alone: never on the load, on what
-//     was cached, on how the prompt was cut into chunks, or on the number of threads.
+//     was cached, on how the prompt was cut into chunks, on guessed tokens, or on the number of threads.
 //  2. A prompt is processed whole or refused with [ErrTooLong]. Nothing is ever dropped from it.
 //  3. Text that is part of a stop string is never sent, not even its first byte.
 //  4. Every accepted request ends exactly once: with a finish reason or with an error.
@@ -26,5 +26,6 @@
 //
 // Continuous batching: Yu et al., Orca, OSDI 2022. Chunked prefill: Agrawal et al., Sarathi-Serve, OSDI 2024. Paged
 // cache: Kwon et al., PagedAttention, SOSP 2023. Radix prefix cache: Zheng et al., SGLang, 2024. Fairness: Sheng et al.,
-// Virtual Token Counter, OSDI 2024.
+// Virtual Token Counter, OSDI 2024. Drafts from the prompt: Saxena, Prompt Lookup Decoding, 2023; the check is that of
+// Leviathan et al., 2023, for drafts without a distribution.
 package llm

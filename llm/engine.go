@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,6 +50,7 @@ type Config struct {
 	KV            kernel.KVType // element type of the key/value cache
 	MaxSeqs       int           // sequences computed together; 0: 8
 	MaxQueue      int           // requests that may wait; 0: 64
+	MaxDraft      int           // tokens guessed from the prompt per step and sequence; 0: 12, negative: none
 	MemoryBytes   int64         // budget for weights, cache and activations; 0: see Memory
 	Float         bool          // dequantize weights to f32: exact and slow
 	Logger        *slog.Logger  // nil: silent
@@ -57,6 +59,7 @@ type Config struct {
 const (
 	defaultContext = 4096
 	defaultSeqs    = 8
+	defaultDraft   = 12
 )
 
 // Engine runs one model for any number of requests.
@@ -166,6 +169,7 @@ func newEngine(m sched.Model, copyPage func(dst, src int32), vocab int, tok *tok
 		ContextTokens: memory.ContextTokens,
 		MaxSeqs:       c.MaxSeqs,
 		MaxQueue:      c.MaxQueue,
+		MaxDraft:      max(cmp.Or(c.MaxDraft, defaultDraft), 0),
 		End:           tok.IsEOG,
 		Now:           time.Now,
 	})
@@ -212,6 +216,7 @@ type Stats struct {
 	PromptTokensSeen, PromptTokensFound       int64 // by the prefix cache
 	PrefillTokens, DecodeTokens, Preemptions  int64
 	Evictions, Finished, Cancelled, Submitted int64
+	Drafted, Accepted                         int64 // tokens guessed, and guessed right
 }
 
 // Stats returns counts that are at most one step old.
@@ -225,6 +230,7 @@ func (e *Engine) publish() {
 		PromptTokensSeen: c.LookupTokens, PromptTokensFound: c.HitTokens,
 		PrefillTokens: s.PrefillTokens, DecodeTokens: s.DecodeTokens, Preemptions: s.Preemptions,
 		Evictions: c.Evictions, Finished: s.Finished, Cancelled: s.Cancelled, Submitted: s.Submitted,
+		Drafted: s.Drafted, Accepted: s.Accepted,
 	})
 }
 

@@ -129,6 +129,27 @@ func requireTogether(t *testing.T, e *Engine, requests []Request, want []string)
 	require.Equal(t, want, got)
 }
 
+// Guessing tokens changes the time, not one bit of the result, greedy or sampled.
+func TestRealSpeculation(t *testing.T) {
+	passage := "The lighthouse of Vernholm was built in 1874 from granite that came by barge from the quarries of Aldermoor. Its lamp burned whale oil for eleven years, then paraffin, and since 1921 it has been lit by electricity from the mill. "
+	var texts []string
+	for _, draft := range []int{-1, 0} {
+		e := realModel(t, Config{KV: kernel.KVF16, ContextTokens: 1024, MaxDraft: draft})
+		prompt := e.Tokenizer().Encode(strings.Repeat(passage, 3), true, false)
+		text := ""
+		for _, p := range []sample.Params{{}, {Temperature: 0.5, Seed: 9}} {
+			got, u := answerOf(t, e, Request{Prompt: prompt, MaxTokens: 100, LogProbs: 1, Sampling: p})
+			text += got
+			t.Logf("draft %d, temperature %v: %.1f tokens/s", draft, p.Temperature, float64(u.OutputTokens)/u.Decode.Seconds())
+		}
+		st := e.Stats()
+		t.Logf("%d guessed, %d right", st.Drafted, st.Accepted)
+		require.Equal(t, draft == 0, st.Accepted > 50)
+		texts = append(texts, text)
+	}
+	require.Equal(t, texts[0], texts[1])
+}
+
 func TestRealScore(t *testing.T) {
 	e := realModel(t, Config{ContextTokens: 512})
 	tok := e.Tokenizer()

@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"slices"
 
+	"ragd/llm/grammar"
 	"ragd/llm/kvcache"
 	"ragd/llm/model"
 )
 
-// item is one sequence's part of a batch: n tokens from position pos.
+// item is one sequence's part of a batch: n tokens from position pos, the last of which may be a draft.
 type item struct {
 	seq    *sequence
 	pos, n int
 	out    int // rows with logits: the last ones of the part
+	draft  []Token
 }
 
 // maxScoreRows bounds the memory for logits of a scoring request: a row of 151936 takes 600 KiB.
@@ -34,6 +36,9 @@ func (s *Scheduler) plan() {
 	slices.SortStableFunc(decoding, rank)
 	for _, q := range decoding {
 		s.extend(q, 1)
+	}
+	if len(prefilling) == 0 && len(s.waiting) == 0 { // prompts make better use of rows than guesses
+		s.speculate()
 	}
 	budget := s.pace.chunk(len(s.items))
 	slices.SortStableFunc(prefilling, func(a, b *sequence) int { return cmp.Or(s.served(a, b), rank(a, b)) })
@@ -103,6 +108,52 @@ func (s *Scheduler) extend(q *sequence, n int) bool {
 	return false
 }
 
+// speculate adds drafts to the planned decoding steps. Drafts are checked against what the sampler chooses from the
+// model's own logits, so they never change a result. Pages for them are taken only if they are to be had.
+func (s *Scheduler) speculate() {
+	rows := len(s.items)
+	for i := range s.items {
+		it := &s.items[i]
+		q := it.seq
+		most := min(s.config.MaxDraft, q.maxTokens-q.generated()-1)
+		if most <= 0 || q.group != nil {
+			continue
+		}
+		if q.history == nil {
+			q.history = newHistory(q.tokens)
+		}
+		q.history.extend(q.tokens)
+		if q.history.length == 0 {
+			continue
+		}
+		n := s.guess.size(q.history.length, rows-1, most)
+		if n == 0 {
+			s.guess.rest(q.history.length)
+			continue
+		}
+		draft := q.history.draft(nil, n)
+		if q.matcher != nil {
+			draft = legal(q.matcher, draft)
+		}
+		if n = len(draft); n == 0 || q.lease.Extend(n) != nil {
+			continue
+		}
+		it.n, it.out, it.draft = 1+n, 1+n, draft
+		rows += n
+	}
+}
+
+// legal cuts a draft before the first token that the grammar does not allow.
+func legal(m *grammar.Matcher, draft []Token) []Token {
+	m = m.Clone()
+	for i, t := range draft {
+		if m.Done() || m.Accept(t) != nil {
+			return draft[:i]
+		}
+	}
+	return draft
+}
+
 // next picks the waiting sequence to admit, or nil.
 func (s *Scheduler) next() *sequence {
 	width := 0
@@ -154,19 +205,21 @@ func commonPages(a, b []Token) int {
 	return n / kvcache.PageTokens * kvcache.PageTokens
 }
 
-// build turns the items into the batch.
+// build turns the items into the batch and counts its rows.
 func (s *Scheduler) build() (prefill, decoding int) {
 	b := &s.batch
 	b.Tokens, b.Seqs, b.Out = b.Tokens[:0], b.Seqs[:0], b.Out[:0]
 	for _, it := range s.items {
 		start := len(b.Tokens)
-		b.Tokens = append(b.Tokens, it.seq.tokens[it.pos:it.pos+it.n]...)
+		b.Tokens = append(b.Tokens, it.seq.tokens[it.pos:it.pos+it.n-len(it.draft)]...)
+		b.Tokens = append(b.Tokens, it.draft...)
 		b.Seqs = append(b.Seqs, model.Seq{Start: start, N: it.n, Pos: it.pos, Pages: it.seq.lease.Pages()})
 		for row := start + it.n - it.out; row < start+it.n; row++ {
 			b.Out = append(b.Out, row)
 		}
 		if it.seq.decoding() {
-			decoding++
+			decoding += it.n
+			s.stats.Drafted += int64(len(it.draft))
 		} else {
 			prefill += it.n
 		}

@@ -44,6 +44,7 @@ type Config struct {
 	ContextTokens int
 	MaxSeqs       int              // sequences computed together; a request for n answers or beams takes n of them
 	MaxQueue      int              // waiting requests; 0: 64
+	MaxDraft      int              // tokens guessed per sequence and step; 0: no speculation
 	End           func(Token) bool // end-of-generation tokens
 	Now           func() time.Time
 }
@@ -105,6 +106,7 @@ type Stats struct {
 	DecodeStep                     time.Duration
 	MaxRows                        int // largest batch so far
 	Submitted, Finished, Cancelled int64
+	Drafted, Accepted              int64 // guessed tokens that were computed, and that were right
 }
 
 // Scheduler holds the waiting and the running sequences of one model.
@@ -113,6 +115,7 @@ type Scheduler struct {
 	cache   *kvcache.Cache
 	config  Config
 	pace    pace
+	guess   speculation
 	share   share
 	ws      sample.Workspace
 	order   int64 // of submission and admission
@@ -133,7 +136,7 @@ func New(m Model, c *kvcache.Cache, config Config) *Scheduler {
 	if config.Tokens == 0 {
 		config.Tokens = config.Vocab
 	}
-	return &Scheduler{model: m, cache: c, config: config, share: share{served: map[string]float64{}}}
+	return &Scheduler{model: m, cache: c, config: config, share: share{served: map[string]float64{}}, guess: newSpeculation()}
 }
 
 // Submit queues r. Returns ErrTooLong or a BusyError, or says which parameter is wrong. The scheduler keeps r.

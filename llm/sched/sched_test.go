@@ -27,6 +27,8 @@ const (
 // also keeps a clock that advances with the work done.
 type fakeModel struct {
 	slots  []uint64 // [pages*16] hash of the prefix up to this token
+	said   []Token  // [pages*16] the token itself
+	order  int      // >0: the logits depend on this many last tokens only, so that the text repeats itself
 	clock  time.Time
 	tokens int64 // computed
 	rows   []int // per step
@@ -35,11 +37,12 @@ type fakeModel struct {
 }
 
 func newFakeModel(pages int) *fakeModel {
-	return &fakeModel{slots: make([]uint64, pages*kvcache.PageTokens), clock: time.Unix(1000, 0), ends: true}
+	return &fakeModel{slots: make([]uint64, pages*kvcache.PageTokens), said: make([]Token, pages*kvcache.PageTokens), clock: time.Unix(1000, 0), ends: true}
 }
 
 func (m *fakeModel) copyPage(dst, src kvcache.Page) {
 	copy(m.slots[int(dst)*kvcache.PageTokens:][:kvcache.PageTokens], m.slots[int(src)*kvcache.PageTokens:][:kvcache.PageTokens])
+	copy(m.said[int(dst)*kvcache.PageTokens:][:kvcache.PageTokens], m.said[int(src)*kvcache.PageTokens:][:kvcache.PageTokens])
 }
 
 func (m *fakeModel) now() time.Time { return m.clock }
@@ -70,13 +73,22 @@ func (m *fakeModel) Forward(b *model.Batch) error {
 	b.Logits = slices.Grow(b.Logits[:0], len(b.Out)*testVocab)[:len(b.Out)*testVocab]
 	out := 0
 	for _, s := range b.Seqs {
+		at := func(pos int) int {
+			return int(s.Pages[pos/kvcache.PageTokens])*kvcache.PageTokens + pos%kvcache.PageTokens
+		}
 		for i := range s.N {
 			pos, h := s.Pos+i, uint64(7)
 			if pos > 0 {
-				h = m.slots[int(s.Pages[(pos-1)/kvcache.PageTokens])*kvcache.PageTokens+(pos-1)%kvcache.PageTokens]
+				h = m.slots[at(pos-1)]
 			}
 			h = step(h, b.Tokens[s.Start+i])
-			m.slots[int(s.Pages[pos/kvcache.PageTokens])*kvcache.PageTokens+pos%kvcache.PageTokens] = h
+			m.slots[at(pos)], m.said[at(pos)] = h, b.Tokens[s.Start+i]
+			if m.order > 0 {
+				h = 7
+				for p := max(0, pos-m.order+1); p <= pos; p++ {
+					h = step(h, m.said[at(p)])
+				}
+			}
 			if out < len(b.Out) && b.Out[out] == s.Start+i {
 				m.logits(h, b.Logits[out*testVocab:][:testVocab])
 				out++
@@ -91,6 +103,9 @@ func (m *fakeModel) Forward(b *model.Batch) error {
 
 func (m *fakeModel) after(tokens []Token) []float32 {
 	h := uint64(7)
+	if m.order > 0 {
+		tokens = tokens[max(0, len(tokens)-m.order):]
+	}
 	for _, t := range tokens {
 		h = step(h, t)
 	}
@@ -484,12 +499,15 @@ func TestRandomTrace(t *testing.T) {
 	choice, err := grammar.Choice(v, []string{"abc", "abcdefgh", "zz", "hello"})
 	require.NoError(t, err)
 	for _, tc := range []struct{ pages, seqs, requests int }{{14, 3, 60}, {24, 6, 150}, {60, 8, 200}, {400, 16, 200}} {
-		preemptions := int64(0)
+		preemptions, accepted := int64(0), int64(0)
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprintf("pages=%d/seqs=%d/seed=%d", tc.pages, tc.seqs, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 5))
 				g := newRig(t, tc.pages, tc.seqs)
 				g.model.ends = seed%2 == 0
+				if seed >= 2 { // texts that repeat themselves, with speculation
+					g.model.order, g.sched.config.MaxDraft = int(seed)%3, 6
+				}
 				var live []*Request
 				limit := tc.pages * kvcache.PageTokens
 				for submitted := 0; submitted < tc.requests || !g.sched.Idle(); {
@@ -546,10 +564,12 @@ func TestRandomTrace(t *testing.T) {
 					}
 				}
 				preemptions += g.sched.Stats().Preemptions
+				accepted += g.sched.Stats().Accepted
 			})
 		}
 		if tc.pages < 100 {
 			require.Positive(t, preemptions, "%d pages are meant to be too few", tc.pages)
 		}
+		require.Positive(t, accepted, "drafts are meant to be right now and then")
 	}
 }

@@ -23,7 +23,8 @@ type sequence struct {
 	lease   *kvcache.Lease // nil while waiting
 	sampler *sample.Sampler
 	matcher *grammar.Matcher
-	group   *group // of a beam
+	group   *group   // of a beam
+	history *history // for drafts; nil before the first
 
 	order    int64 // of submission
 	admitted int64 // order of first admission; 0: never

@@ -21,7 +21,11 @@ func (s *Scheduler) Step() []Event {
 	prefill, decoding := s.build()
 	begin := s.config.Now()
 	err := s.model.Forward(&s.batch)
-	s.pace.observe(prefill, decoding, s.config.Now().Sub(begin))
+	elapsed := s.config.Now().Sub(begin)
+	s.pace.observe(prefill, decoding, elapsed)
+	if prefill == 0 {
+		s.guess.observe(decoding, elapsed)
+	}
 	s.stats.Steps++
 	s.stats.PrefillTokens += int64(prefill)
 	s.stats.DecodeTokens += int64(decoding)
@@ -54,6 +58,10 @@ func (s *Scheduler) apply() {
 		} else {
 			s.share.charge(q.req.Namespace, float64(it.n))
 		}
+		if len(it.draft) > 0 {
+			s.verify(it, rows)
+			continue
+		}
 		q.computed = it.pos + it.n
 		if it.n > 1 {
 			q.lease.Commit(q.tokens[:q.computed])
@@ -70,6 +78,25 @@ func (s *Scheduler) apply() {
 			s.advance(q, rows[0])
 		}
 	}
+}
+
+// verify samples after each token of a draft as long as the draft is right, and takes the rest of it back.
+func (s *Scheduler) verify(it item, rows [][]float32) {
+	q, accepted := it.seq, 0
+	for i, logits := range rows {
+		q.computed = it.pos + i + 1
+		s.advance(q, logits)
+		if q.lease == nil { // ended
+			break
+		}
+		if i == len(it.draft) || q.tokens[q.computed] != it.draft[i] {
+			q.lease.Truncate(q.computed)
+			break
+		}
+		accepted++
+	}
+	s.stats.Accepted += int64(accepted)
+	s.guess.learn(q.history.length, len(it.draft), accepted)
 }
 
 // rows returns the logits of out rows [from, from+n).
