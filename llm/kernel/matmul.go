@@ -27,7 +27,7 @@ func (p *Pool) MatMul(in *Input, ps ...Product) {
 		ps[i].check(in)
 	}
 	w := newWork(p, in, ps)
-	p.Run(w.tasks(), w.do)
+	p.Run(w.count(), w.do)
 }
 
 // check panics when the product does not fit the input: a bug in the caller.
@@ -50,6 +50,8 @@ type work struct {
 	in       *Input
 	products []Product
 	panels   []int // panels per task, by product
+	tasks    []int // tasks per tile of rows, by product
+	total    int   // the sum of tasks
 	rows     int   // activation rows per task
 }
 
@@ -62,7 +64,7 @@ const (
 )
 
 func newWork(p *Pool, in *Input, ps []Product) *work {
-	w := &work{pool: p, in: in, products: ps, panels: make([]int, len(ps)), rows: in.rows}
+	w := &work{pool: p, in: in, products: ps, panels: make([]int, len(ps)), tasks: make([]int, len(ps))}
 	perRow := 1
 	if in.hasRecords {
 		perRow += in.cols / blockElems * recordBytes
@@ -82,42 +84,31 @@ func newWork(p *Pool, in *Input, ps []Product) *work {
 				w.panels[i] = (w.panels[i] + 3) &^ 3 // the kernels take four panels at a time
 			}
 		}
+		w.tasks[i] = (m.panels() + w.panels[i] - 1) / w.panels[i]
+		w.total += w.tasks[i]
 	}
 	return w
 }
 
-func (w *work) tasks() int {
-	n := 0
-	for i := range w.products {
-		n += (w.products[i].W.panels() + w.panels[i] - 1) / w.panels[i]
-	}
-	return n * ((w.in.rows + w.rows - 1) / w.rows)
-}
+// count returns the number of tasks.
+func (w *work) count() int { return w.total * ((w.in.rows + w.rows - 1) / w.rows) }
 
 // do computes one task: some panels of one product for some rows. Tasks of the same rows follow each other, so that the
 // activations are read from the cache.
 func (w *work) do(task, worker int) {
-	perRows := w.tasks() / ((w.in.rows + w.rows - 1) / w.rows)
-	t0 := task / perRows * w.rows
+	t0 := task / w.total * w.rows
 	t1 := min(t0+w.rows, w.in.rows)
-	task %= perRows
-	for i := range w.products {
-		pr, n := &w.products[i], (w.products[i].W.panels()+w.panels[i]-1)/w.panels[i]
-		if task >= n {
-			task -= n
-			continue
-		}
-		first := task * w.panels[i]
-		last := min(first+w.panels[i], pr.W.panels())
-		s := &w.pool.scratch[worker]
-		if w.in.rows <= vectorRows(pr.W) {
-			pr.vector(w.in, s, first, last)
-		} else {
-			for ; first < last; first += tilePanels {
-				pr.matrix(w.in, s, first, t0, t1)
-			}
-		}
-		return
+	i := 0
+	for task %= w.total; task >= w.tasks[i]; i++ {
+		task -= w.tasks[i]
+	}
+	pr, s := &w.products[i], &w.pool.scratch[worker]
+	first := task * w.panels[i]
+	last := min(first+w.panels[i], pr.W.panels())
+	if w.in.rows <= vectorRows(pr.W) {
+		pr.vector(w.in, s, first, last)
+	} else {
+		pr.matrix(w.in, s, first, last, t0, t1)
 	}
 }
 
@@ -187,13 +178,13 @@ func (pr *Product) storeTileGeneric(c []float32, t0, t1, from int) {
 	}
 }
 
-// matrix computes the outputs of panels panel and panel+1 for activation rows [t0, t1): chunk after chunk, the weights
-// are unpacked once and meet all rows. The sums of a chunk continue those of the one before.
-func (pr *Product) matrix(in *Input, s *scratch, panel, t0, t1 int) {
+// matrix computes the outputs of panels [panel, last), two at most, for activation rows [t0, t1): chunk after chunk, the
+// weights are unpacked once and meet all rows. The sums of a chunk continue those of the one before.
+func (pr *Product) matrix(in *Input, s *scratch, panel, last, t0, t1 int) {
 	m := pr.W
 	c := s.outputs((t1 - t0) * tileRows)
 	s.tiles()
-	panels := min(tilePanels, m.panels()-panel)
+	panels := last - panel
 	if m.layout.kind == kindFloat {
 		for k := 0; k < m.cols; k += chunkFloats {
 			n := min(chunkFloats, m.cols-k)

@@ -36,3 +36,37 @@ func BenchmarkMatMul(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPeak measures the bounds: int8 operations without memory and reading without arithmetic.
+func BenchmarkPeak(b *testing.B) {
+	p := testPool(b, 0)
+	for _, isa := range testISAs(b) {
+		b.Run("int8/"+isa.String(), func(b *testing.B) {
+			var best float64
+			for b.Loop() {
+				best = max(best, MeasureInt8Peak(p))
+			}
+			b.ReportMetric(best/1e9, "GOPS")
+		})
+	}
+	b.Run("read", func(b *testing.B) {
+		var best float64
+		for b.Loop() {
+			best = max(best, MeasureReadBandwidth(p))
+		}
+		b.ReportMetric(best/1e9, "GB/s")
+	})
+}
+
+func BenchmarkQuantize(b *testing.B) {
+	x := randomRows(rand.New(rand.NewPCG(1, 1)), 1536)
+	dst := make([]record, len(x)/blockElems)
+	for _, isa := range testISAs(b) {
+		b.Run(fmt.Sprintf("1536/%s", isa), func(b *testing.B) {
+			b.SetBytes(int64(4 * len(x)))
+			for b.Loop() {
+				quantize(dst, 1, x)
+			}
+		})
+	}
+}
