@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"unsafe"
@@ -300,5 +301,94 @@ func TestAttendBidirectional(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAttentionMemory prefills 8192 tokens: a score matrix of one head alone would take 256 MiB.
+func TestAttentionMemory(t *testing.T) {
+	if Active() == Generic {
+		t.Skip("takes minutes in plain Go; the tiles are the same at every instruction set")
+	}
+	p, a := NewPool(2), NewArena()
+	defer p.Close()
+	defer a.Close()
+	const n, heads, kvHeads, dim = 8192, 2, 1, 64
+	s := NewKVStore(a, KVF16, n/PageTokens, kvHeads, dim)
+	seq := AttnSeq{N: n, Q: make([]float32, n*heads*dim), Stride: heads * dim, K: make([]float32, n*dim), KVStride: dim}
+	seq.V, seq.Dst = seq.K, seq.Q
+	for i := range n / PageTokens {
+		seq.Pages = append(seq.Pages, int32(i))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.Append(p, []AttnSeq{seq})
+	att := &Attention{KV: s, Heads: heads, Scale: 1}
+	att.Run(p, []AttnSeq{seq})
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
+}
+
+// TestAttentionSpecialValues asks that nothing crashes, that infinities and NaN in one row's query stay in that row, and
+// that those in keys and values, which are stored as finite numbers, do not reach rows that do not see them.
+func TestAttentionSpecialValues(t *testing.T) {
+	p, a := NewPool(2), NewArena()
+	defer p.Close()
+	defer a.Close()
+	const n, bad = 70, 30
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8} {
+		h := newHistory(rand.New(rand.NewPCG(1, 2)), a, kind, n, 4, 2, 32)
+		att := attnShape{n: n, heads: 4, kvHeads: 2, dim: 32}.attention(h.store)
+		width := h.heads * h.dim
+		run := func() []float32 {
+			got := make([]float32, len(h.q))
+			att.Run(p, []AttnSeq{{Pages: h.pages, N: n, Q: h.q, Dst: got, Stride: width}})
+			return got
+		}
+		eachISA(t, func(t *testing.T) {
+			clean := run()
+			for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32} {
+				q := h.q[bad*width+3]
+				h.q[bad*width+3] = x
+				got := run()
+				h.q[bad*width+3] = q
+				requireSameBits(t, clean[:bad*width], got[:bad*width], "query %g", x)
+				requireSameBits(t, clean[(bad+1)*width:], got[(bad+1)*width:], "query %g", x)
+
+				row := append([]float32{}, h.k[bad*64:(bad+1)*64]...)
+				row[5] = x
+				h.store.PutRows(h.pages, bad, 1, row, row, 64)
+				got = run()
+				h.store.PutRows(h.pages, bad, 1, h.k[bad*64:], h.v[bad*64:], 64)
+				requireSameBits(t, clean[:bad*width], got[:bad*width], "key and value %g", x)
+			}
+		})
+	}
+}
+
+// TestAttentionISAsAgree holds the bits of AVX2 and AVX-512 against each other.
+func TestAttentionISAsAgree(t *testing.T) {
+	before := Active()
+	defer func() { require.NoError(t, SetISA(before)) }()
+	p, a := NewPool(2), NewArena()
+	defer p.Close()
+	defer a.Close()
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8} {
+		for _, shape := range attnShapes {
+			h := newHistory(rand.New(rand.NewPCG(1, 2)), a, kind, shape.n, shape.heads, shape.kvHeads, shape.dim)
+			att := shape.attention(h.store)
+			var want []float32
+			for _, isa := range Available() {
+				if isa == Generic {
+					continue
+				}
+				require.NoError(t, SetISA(isa))
+				got := make([]float32, len(h.q))
+				att.Run(p, []AttnSeq{{Pages: h.pages, N: h.n, Q: h.q, Dst: got, Stride: h.heads * h.dim}})
+				if want == nil {
+					want = got
+				}
+				requireSameBits(t, want, got, "%s %s", kind, shape)
+			}
+		}
 	}
 }
