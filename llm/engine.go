@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -53,6 +55,8 @@ type Config struct {
 	MaxDraft      int           // tokens guessed from the prompt per step and sequence; 0: 12, negative: none
 	MemoryBytes   int64         // budget for weights, cache and activations; 0: see Memory
 	Float         bool          // dequantize weights to f32: exact and slow
+	PrefixFile    string        // keeps the pages of prompts that were used more than once over a restart; "": none
+	PrefixBytes   int64         // bound of that file; 0: 256 MiB
 	Logger        *slog.Logger  // nil: silent
 }
 
@@ -70,6 +74,8 @@ type Engine struct {
 	vocab             func() *grammar.Vocab
 	memory            Memory
 	logger            *slog.Logger
+	prefixFile        string
+	save              func() // writes the prefix file; called when the loop ends well
 	free              func() // releases the model; called once, after the loop has ended
 
 	sched *sched.Scheduler // of the loop's goroutine
@@ -137,6 +143,12 @@ func open(path string, c Config) (*Engine, error) {
 	e.fingerprint = fingerprint(f, c)
 	e.chat = template
 	e.free = func() { m.Close(); free() }
+	if c.PrefixFile != "" {
+		e.prefixFile = c.PrefixFile
+		e.save = func() { e.keep(m, c.PrefixFile, cmp.Or(c.PrefixBytes, defaultPrefixBytes)) }
+		e.restore(m, c.PrefixFile)
+		e.publish()
+	}
 	e.logger.Info("engine ready", "model", e.name, "architecture", shape.Arch, "isa", kernel.Active().String(),
 		"threads", pool.Threads(), "context_tokens", memory.ContextTokens, "weights_mib", memory.WeightBytes>>20,
 		"cache_mib", memory.CacheBytes>>20, "cache_tokens", memory.Pages*kvcache.PageTokens)
@@ -154,6 +166,7 @@ func newEngine(m sched.Model, copyPage func(dst, src int32), vocab int, tok *tok
 		tok:    tok,
 		memory: memory,
 		logger: logger,
+		save:   func() {},
 		free:   func() {},
 		cache:  kvcache.New(memory.Pages, copyPage),
 		calls:  map[*sched.Request]*call{},
@@ -241,9 +254,20 @@ func (e *Engine) Healthy() bool {
 	return e.refusal == nil
 }
 
-// Forget drops everything cached for a namespace, for example when a tenant's documents were erased.
+// Forget drops everything cached for a namespace, in memory and on disk, for example when a tenant's documents were
+// erased.
 func (e *Engine) Forget(ctx context.Context, ns string) error {
-	return e.call(ctx, func() error { e.cache.Drop(ns); return nil })
+	return e.call(ctx, func() error {
+		e.cache.Drop(ns)
+		if e.prefixFile == "" {
+			return nil
+		}
+		// The other namespaces' pages are written again when the engine closes.
+		if err := os.Remove(e.prefixFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("llm: forget %q: %w", ns, err)
+		}
+		return nil
+	})
 }
 
 // Close refuses new requests, lets the accepted ones end (cancel their contexts to hurry them) and frees the model.

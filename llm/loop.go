@@ -22,6 +22,7 @@ func (e *Engine) loop() {
 		if e.sched.Idle() {
 			e.publish()
 			if closing {
+				e.save()
 				return
 			}
 			<-e.wake

@@ -1,9 +1,6 @@
 package kvcache
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // PageTokens is the number of tokens in a page. It must match kernel.PageTokens: the attention kernels address memory
 // in these units.
@@ -78,6 +75,7 @@ func (c *Cache) Acquire(ns string, tokens []Token) *Lease {
 	for n != nil && l.len+PageTokens < len(tokens) {
 		if n = n.child(tokens[l.len:]); n != nil {
 			c.hold(n.page)
+			n.hits++
 			l.pages = append(l.pages, n.page)
 			l.len += PageTokens
 		}
@@ -104,15 +102,8 @@ func (c *Cache) Drop(ns string) {
 // Stats returns the current counts.
 func (c *Cache) Stats() Stats {
 	s := c.stats
-	s.Free = len(c.free)
-	leased := make(map[Page]struct{})
-	for l := range c.leases {
-		for _, p := range l.pages {
-			leased[p] = struct{}{}
-		}
-	}
-	s.Leased = len(leased)
-	s.Cached = s.Pages - s.Free - s.Leased
+	s.Free, s.Cached = len(c.free), c.idle.len
+	s.Leased = s.Pages - s.Free - s.Cached
 	return s
 }
 
@@ -150,9 +141,4 @@ func (c *Cache) take() Page {
 	c.free = c.free[:len(c.free)-1]
 	c.refs[p] = 1
 	return p
-}
-
-func (c *Cache) String() string {
-	s := c.Stats()
-	return fmt.Sprintf("kvcache: %d pages, %d free, %d cached, %d leased", s.Pages, s.Free, s.Cached, s.Leased)
 }

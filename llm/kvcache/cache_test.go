@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -337,4 +338,53 @@ func TestRandomTrace(t *testing.T) {
 			require.Positive(t, c.Stats().HitTokens)
 		})
 	}
+}
+
+// What was found at least once moves to another cache, parents first, in the order of use.
+func TestExportImport(t *testing.T) {
+	m := newMemory(32)
+	c := New(32, m.copyPage)
+	a, b, once := seq(64, 0), seq(48, 500), seq(64, 900)
+	for _, tokens := range [][]Token{a, b, once} {
+		compute(t, m, c, "ns", tokens).Release(tokens)
+	}
+	branch := append(seq(32, 0), seq(33, 700)...)
+	for _, tokens := range [][]Token{append(a, 1), append(b, 1), branch} {
+		compute(t, m, c, "ns", tokens).Release(tokens)
+	}
+	compute(t, m, c, "other", a).Release(a)
+	compute(t, m, c, "other", append(a, 1)).Release(a)
+
+	m2 := newMemory(9)
+	c2 := New(9, m2.copyPage)
+	imported := 0
+	require.NoError(t, c.Export(10, func(e Entry) error {
+		p, ok := c2.Import(e.Namespace, e.Prefix)
+		require.NoError(t, c2.check())
+		if !ok {
+			require.Equal(t, 9, imported, "only for want of pages")
+			return nil
+		}
+		imported++
+		copy(m2.slots[int(p)*PageTokens:][:PageTokens], m.slots[int(e.Page)*PageTokens:][:PageTokens])
+		_, again := c2.Import(e.Namespace, e.Prefix)
+		require.False(t, again)
+		return nil
+	}))
+	require.Equal(t, 9, imported)
+	require.Equal(t, 64, c2.Match("other", append(a, 1)), "the most recent first")
+	require.Zero(t, c2.Match("ns", append(once, 1)), "never found, not exported")
+	require.Positive(t, c2.Match("ns", branch))
+	for ns, tokens := range map[string][]Token{"other": a, "ns": branch} {
+		l := c2.Acquire(ns, tokens)
+		require.NoError(t, m2.verify(l, tokens))
+		l.Release(nil)
+	}
+	_, ok := c2.Import("ns", seq(15, 0))
+	require.False(t, ok)
+	_, ok = New(4, nil).Import("ns", seq(32, 0))
+	require.False(t, ok, "the page before is missing")
+	require.NoError(t, c2.check())
+	stop := errors.New("stop")
+	require.ErrorIs(t, c.Export(10, func(Entry) error { return stop }), stop)
 }

@@ -10,6 +10,7 @@ type node struct {
 	key      pageKey
 	page     Page
 	children map[pageKey]*node
+	hits     int // how often a lease began with it
 
 	prev, next *node
 }
@@ -82,6 +83,13 @@ func (l *list) after(n *node) *node {
 
 func (l *list) push(n *node) {
 	n.prev, n.next = l.root.prev, &l.root
+	n.prev.next, n.next.prev = n, n
+	l.len++
+}
+
+// pushFirst links n as the least recently used.
+func (l *list) pushFirst(n *node) {
+	n.prev, n.next = &l.root, l.root.next
 	n.prev.next, n.next.prev = n, n
 	l.len++
 }

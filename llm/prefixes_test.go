@@ -1,0 +1,130 @@
+package llm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ragd/llm/kvcache"
+)
+
+// The echo's pages as bytes.
+func (m *echo) PageBytes() int { return kvcache.PageTokens }
+
+func (m *echo) ReadPage(page int32, image []byte) {
+	for i := range image {
+		image[i] = byte(m.slots[int(page)*kvcache.PageTokens+i] - firstByte)
+	}
+}
+
+func (m *echo) WritePage(page int32, image []byte) {
+	for i := range image {
+		m.slots[int(page)*kvcache.PageTokens+i] = firstByte + Token(image[i])
+	}
+}
+
+// stored starts an echo with a prefix file, asks, and closes it.
+func stored(t *testing.T, path, fingerprint string, ask func(e *Engine)) {
+	m := &echo{slots: make([]Token, 64*kvcache.PageTokens)}
+	e := newEngine(m, m.copyPage, testVocab, testTokenizer(t), Memory{Pages: 64, ContextTokens: 512}, Config{MaxSeqs: 2})
+	e.fingerprint, e.prefixFile = fingerprint, path
+	e.save = func() { e.keep(m, path, defaultPrefixBytes) }
+	e.restore(m, path)
+	go e.loop()
+	ask(e)
+	require.NoError(t, e.Close())
+}
+
+func cachedTokens(t *testing.T, e *Engine, ns, text string) int {
+	// <unk> ends the prompt and must not be in a page that is stored as bytes, so the text is longer than what is shared.
+	s, err := e.Generate(t.Context(), Request{Prompt: append(spell(text), unk), MaxTokens: 3, Namespace: ns})
+	require.NoError(t, err)
+	got, _ := read(t, s)
+	require.Equal(t, text[1:4], got)
+	return s.Usage().CachedTokens
+}
+
+func TestPrefixesSurviveARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prefixes")
+	text := "a system prompt that everybody uses, and a rest of it that differs"
+	stored(t, path, "fp", func(e *Engine) {
+		require.Zero(t, cachedTokens(t, e, "a", text))
+		require.Equal(t, 64, cachedTokens(t, e, "a", text))
+		require.Zero(t, cachedTokens(t, e, "b", text))
+	})
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+	good, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	stored(t, path, "fp", func(e *Engine) {
+		require.Equal(t, 64, cachedTokens(t, e, "a", text))
+		require.Zero(t, cachedTokens(t, e, "b", text), "used once only, so not kept")
+	})
+	stored(t, path, "another", func(e *Engine) {
+		require.Zero(t, cachedTokens(t, e, "a", text))
+	})
+	// Damage anywhere costs pages, never a wrong answer: cachedTokens compares the answer.
+	for cut := 0; cut < len(good); cut += 1 + len(good)/40 {
+		for _, damaged := range [][]byte{good[:cut], flip(good, cut), append(flip(good, cut), good...)} {
+			require.NoError(t, os.WriteFile(path, damaged, 0o600))
+			stored(t, path, "fp", func(e *Engine) { cachedTokens(t, e, "a", text) })
+		}
+	}
+	require.NoError(t, os.WriteFile(path, good, 0o600))
+	stored(t, path, "fp", func(e *Engine) {
+		require.NoError(t, e.Forget(context.Background(), "a"))
+		_, err := os.Stat(path)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	})
+	left, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Less(t, len(left), 64, "nothing of the namespace is left")
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "no temporary file is left")
+	stored(t, filepath.Join(path, "impossible"), "fp", func(e *Engine) { cachedTokens(t, e, "a", text) })
+}
+
+func flip(b []byte, at int) []byte {
+	out := append([]byte(nil), b...)
+	out[at] ^= 0x41
+	return out
+}
+
+func TestRealPrefixesSurviveARestart(t *testing.T) {
+	c := Config{ContextTokens: 512, PrefixFile: filepath.Join(t.TempDir(), "prefixes")}
+	text := strings.Repeat("The rain in Spain stays mainly in the plain. ", 12)
+	var want string
+	for i := range 2 {
+		e, err := Open(realPath(t, smolLM2), c)
+		require.NoError(t, err)
+		r := Request{Prompt: e.Tokenizer().Encode(text, true, false), MaxTokens: 8, LogProbs: 1}
+		for range 2 {
+			got, u := answerOf(t, e, r)
+			if want == "" {
+				want = got
+			}
+			require.Equal(t, want, got)
+			require.True(t, i == 0 || u.CachedTokens > 100)
+		}
+		require.NoError(t, e.Close())
+	}
+}
+
+func FuzzReadPrefix(f *testing.F) {
+	f.Add([]byte{1, 0, 0, 0, 'a', 16, 0, 0, 0})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x, image, err := readPrefix(strings.NewReader(string(data)), 32, 512)
+		if err == nil {
+			require.Len(t, image, 32)
+			require.LessOrEqual(t, len(x.Prefix), 512)
+		}
+	})
+}
