@@ -73,6 +73,8 @@ func receive(ctx context.Context, tx pgx.Tx, tenant string, document int64, spac
 	case state == string(ingest.Failed):
 		_, err = tx.Exec(ctx, `UPDATE document_versions SET state = 'received', attempt = 0, lease = lease + 1, lease_until = '-infinity', retry_at = '-infinity',
 			error_class = '', error_message = '', received_at = now() WHERE tenant = $1 AND id = $2`, tenant, version)
+	default:
+		_, err = tx.Exec(ctx, `UPDATE document_versions SET attempt = 0 WHERE tenant = $1 AND id = $2`, tenant, version)
 	}
 	return ingest.Queued, version, err
 }

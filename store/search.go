@@ -119,32 +119,56 @@ func questionLanguages(byLanguage map[string]int64, total int64) []string {
 	return languages[:min(maxLanguages, len(languages))]
 }
 
-// filtered is a condition on passage_vectors v; its parameters are those of filterArgs.
-const filtered = ` v.tenant = $1 AND v.corpus = ANY ($2)
-	AND ($3::bigint[] IS NULL OR v.document = ANY ($3))
-	AND ($4::text[] IS NULL OR v.lang = ANY ($4))
-	AND (NOT $5 OR EXISTS (SELECT FROM documents d WHERE d.tenant = v.tenant AND d.id = v.document
-		AND starts_with(d.path, $6) AND ($7::text[] IS NULL OR d.tags && $7)
-		AND ($8::timestamptz IS NULL OR d.modified_at >= $8) AND ($9::timestamptz IS NULL OR d.modified_at < $9)))`
-
-func filterArgs(sc scope, f retrieve.Filter) []any {
-	ofDocument := f.PathPrefix != "" || len(f.Tags) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
-	return []any{sc.tenant, sc.corpora, orNull(f.Documents), orNull(f.Languages), ofDocument, clean(f.PathPrefix), orNull(f.Tags), orNullTime(f.Since), orNullTime(f.Until)}
+// condition is a WHERE clause on passage_vectors v with its arguments, which are the first of the statement.
+type condition struct {
+	sql  string
+	args []any
 }
 
-// narrows reports whether f admits less than all passages of its corpora.
-func narrows(f retrieve.Filter) bool {
-	return len(f.Documents) > 0 || len(f.Languages) > 0 || f.PathPrefix != "" || len(f.Tags) > 0 || !f.Since.IsZero() || !f.Until.IsZero()
+// corporaArgs is how many arguments a condition has that admits all of its corpora.
+const corporaArgs = 2
+
+// and adds a condition in which ? stands for arg.
+func (c *condition) and(sql string, arg any) {
+	c.args = append(c.args, arg)
+	c.sql += " AND " + strings.ReplaceAll(sql, "?", fmt.Sprintf("$%d", len(c.args)))
 }
 
-func orNull[T any](list []T) any {
-	if len(list) == 0 {
+// conditionOf writes down f. What a filter does not ask for is not in the statement, so that each combination gets the plan that suits it.
+func conditionOf(sc scope, f retrieve.Filter) condition {
+	c := condition{sql: `v.tenant = $1 AND v.corpus = ANY ($2)`, args: []any{sc.tenant, sc.corpora}}
+	if len(f.Documents) > 0 {
+		c.and(`v.document = ANY (?)`, f.Documents)
+	}
+	if len(f.Languages) > 0 {
+		c.and(`v.lang = ANY (?)`, cleanAll(f.Languages))
+	}
+	if f.PathPrefix == "" && len(f.Tags) == 0 && f.Since.IsZero() && f.Until.IsZero() {
+		return c
+	}
+	c.sql += ` AND v.document IN (SELECT d.id FROM documents d WHERE d.tenant = $1 AND d.corpus = ANY ($2)`
+	if f.PathPrefix != "" {
+		c.and(`starts_with(d.path, ?)`, clean(f.PathPrefix))
+	}
+	if len(f.Tags) > 0 {
+		c.and(`d.tags && ?`, cleanAll(f.Tags))
+	}
+	if !f.Since.IsZero() {
+		c.and(`d.modified_at >= ?`, f.Since)
+	}
+	if !f.Until.IsZero() {
+		c.and(`d.modified_at < ?`, f.Until)
+	}
+	c.sql += `)`
+	return c
+}
+
+// orNull is the names of a filter, or null where any will do.
+func orNull(names []string) any {
+	if len(names) == 0 {
 		return nil
 	}
-	if ss, ok := any(list).([]string); ok {
-		return cleanAll(ss)
-	}
-	return list
+	return cleanAll(names)
 }
 
 func orNullTime(t time.Time) any {
@@ -164,15 +188,14 @@ func (r reader) Dense(ctx context.Context, q embed.Vector, k int, f retrieve.Fil
 		if len(q) != sc.dim {
 			return fmt.Errorf("the question's vector has %d dimensions, the corpora were embedded by %s with %d: %w", len(q), sc.model, sc.dim, ErrIndexMismatch)
 		}
-		args := append(filterArgs(sc, f), pgvector.NewHalfVector(q), k)
+		where, vector := conditionOf(sc, f), pgvector.NewHalfVector(q)
 		if sc.passages > r.exactLimit {
-			if hits, err = nearestByGraph(ctx, tx, sc, k, args); err != nil || len(hits) == k {
+			if hits, err = nearestByGraph(ctx, tx, sc, where, vector, k); err != nil || len(hits) == k {
 				return err
 			}
 		}
 		// The vectors' column has no dimension, so no index on an expression with one can be used for this order.
-		hits, err = denseHits(ctx, tx, `SELECT v.passage, 1 - (v.embedding <=> $10) FROM passage_vectors v WHERE`+filtered+`
-			ORDER BY v.embedding <=> $10, v.passage LIMIT $11`, args)
+		hits, err = nearest(ctx, tx, `v.embedding`, `, v.passage`, where, vector, k)
 		return err
 	})
 	return hits, wrap("dense search", err)
@@ -180,7 +203,7 @@ func (r reader) Dense(ctx context.Context, q embed.Vector, k int, f retrieve.Fil
 
 // nearestByGraph asks the HNSW index of the space; no hits when there is none yet. The filter is applied to what the index yields, which goes on
 // until there are k or it has looked at hnsw.max_scan_tuples.
-func nearestByGraph(ctx context.Context, tx pgx.Tx, sc scope, k int, args []any) ([]retrieve.Hit, error) {
+func nearestByGraph(ctx context.Context, tx pgx.Tx, sc scope, where condition, q pgvector.HalfVector, k int) ([]retrieve.Hit, error) {
 	var ready bool
 	err := tx.QueryRow(ctx, `SELECT coalesce(bool_and(indisvalid), false), set_config('hnsw.ef_search', $2, true)
 		FROM pg_index WHERE indexrelid = to_regclass($1)`, graphName(sc.space), fmt.Sprint(min(1000, max(100, 2*k)))).Scan(&ready, nil)
@@ -188,16 +211,16 @@ func nearestByGraph(ctx context.Context, tx pgx.Tx, sc scope, k int, args []any)
 		return nil, err
 	}
 	// The planner recognises an index on an expression under a condition only by constants; space and dim are our own numbers.
-	sql := fmt.Sprintf(`SELECT v.passage, 1 - (v.embedding::halfvec(%[1]d) <=> $10) FROM passage_vectors v WHERE v.space = %[2]d AND`+filtered+`
-		ORDER BY v.embedding::halfvec(%[1]d) <=> $10 LIMIT $11`, sc.dim, sc.space)
-	return denseHits(ctx, tx, sql, args)
+	where.sql = fmt.Sprintf(`v.space = %d AND `, sc.space) + where.sql
+	return nearest(ctx, tx, fmt.Sprintf(`v.embedding::halfvec(%d)`, sc.dim), ``, where, q, k)
 }
 
-// graphName is the HNSW index of a space.
-func graphName(space int) string { return fmt.Sprintf("passage_vectors_hnsw_%d", space) }
-
-func denseHits(ctx context.Context, tx pgx.Tx, sql string, args []any) ([]retrieve.Hit, error) {
-	rows, err := tx.Query(ctx, sql, args...)
+// nearest returns the k passages under a condition whose embedding, an SQL expression, is nearest to q. thenBy orders those that are equally near; an
+// index scan cannot.
+func nearest(ctx context.Context, tx pgx.Tx, embedding, thenBy string, where condition, q pgvector.HalfVector, k int) ([]retrieve.Hit, error) {
+	n := len(where.args)
+	sql := fmt.Sprintf(`SELECT v.passage, 1 - (%[1]s <=> $%[3]d) FROM passage_vectors v WHERE %[2]s ORDER BY %[1]s <=> $%[3]d%[5]s LIMIT $%[4]d`, embedding, where.sql, n+1, n+2, thenBy)
+	rows, err := tx.Query(ctx, sql, append(where.args[:n:n], q, k)...)
 	if err != nil {
 		return nil, err
 	}
@@ -212,12 +235,15 @@ func denseHits(ctx context.Context, tx pgx.Tx, sql string, args []any) ([]retrie
 		return nil, err
 	}
 	// The graph yields nearly in order.
-	slices.SortStableFunc(hits, byScore)
+	slices.SortFunc(hits, byScore)
 	for i := range hits {
 		hits[i].Rank = i + 1
 	}
 	return hits, nil
 }
+
+// graphName is the HNSW index of a space.
+func graphName(space int) string { return fmt.Sprintf("passage_vectors_hnsw_%d", space) }
 
 // Lexical implements [retrieve.Index].
 func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter) (hits []retrieve.Hit, err error) {
@@ -231,8 +257,8 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 			return err
 		}
 		s := scorer{n: sc.passages, average: sc.average, pages: map[int64]*scorePage{}}
-		if narrows(f) {
-			if s.allowed, err = admitted(ctx, tx, sc, f); err != nil {
+		if where := conditionOf(sc, f); len(where.args) > corporaArgs {
+			if s.allowed, err = admitted(ctx, tx, where); err != nil {
 				return err
 			}
 		}
@@ -281,9 +307,9 @@ func blocksOf(ctx context.Context, tx pgx.Tx, sc scope, terms []string) ([]termB
 	return found, err
 }
 
-// admitted returns the live passages that f admits.
-func admitted(ctx context.Context, tx pgx.Tx, sc scope, f retrieve.Filter) (map[int64]struct{}, error) {
-	rows, err := tx.Query(ctx, `SELECT v.passage FROM passage_vectors v WHERE`+filtered, filterArgs(sc, f)...)
+// admitted returns the live passages under a condition.
+func admitted(ctx context.Context, tx pgx.Tx, where condition) (map[int64]struct{}, error) {
+	rows, err := tx.Query(ctx, `SELECT v.passage FROM passage_vectors v WHERE `+where.sql, where.args...)
 	if err != nil {
 		return nil, err
 	}
