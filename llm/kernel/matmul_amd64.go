@@ -56,6 +56,14 @@ func unpackAVX512(m *Matrix, d, s *byte, n int) {
 }
 
 func unpackAVX2(m *Matrix, d, s *byte, n int) {
+	switch {
+	case hasVNNI && m.typ == quant.Q8_0:
+		unpackQ8_0VNNI(d, s, n)
+		return
+	case hasVNNI && m.typ == quant.IQ4_NL:
+		unpackIQ4_NLVNNI(d, s, n)
+		return
+	}
 	switch m.typ {
 	case quant.Q4_0:
 		unpackQ4_0AVX2(d, s, n)
@@ -138,9 +146,9 @@ func rowsAVX512(rows int) int {
 	return 1
 }
 
-// rowsAVX2 is rowsAVX512 for the kernels of AVX2: three rows with levels of four bits, else two.
+// rowsAVX2 is rowsAVX512 for the kernels of AVX2: three rows with AVX-VNNI or levels of four bits, else two.
 func (m *Matrix) rowsAVX2(rows int) int {
-	if m.typ == quant.Q4_0 || m.typ == quant.Q4_1 || m.typ == quant.Q4_K {
+	if hasVNNI || m.typ == quant.Q4_0 || m.typ == quant.Q4_1 || m.typ == quant.Q4_K {
 		return min(rows, 3)
 	}
 	return min(rows, 2)
@@ -184,7 +192,43 @@ func gemmAVX512(l *layout, w, rec *byte, stride, n int, c *float32, rows int) {
 	}
 }
 
+func gemmVNNI(l *layout, w, rec *byte, stride, n int, c *float32, rows int) {
+	switch start := l.start(); l.kind {
+	case kindScale:
+		switch rows {
+		case 3:
+			gemmScalex3VNNI(w, rec, stride, n, c, start)
+		case 2:
+			gemmScalex2VNNI(w, rec, stride, n, c, start)
+		default:
+			gemmScalex1VNNI(w, rec, stride, n, c, start)
+		}
+	case kindMin:
+		switch rows {
+		case 3:
+			gemmMinx3VNNI(w, rec, stride, n, c, start)
+		case 2:
+			gemmMinx2VNNI(w, rec, stride, n, c, start)
+		default:
+			gemmMinx1VNNI(w, rec, stride, n, c, start)
+		}
+	case kindHalf:
+		switch rows {
+		case 3:
+			gemmHalfx3VNNI(w, rec, stride, n, c, start)
+		case 2:
+			gemmHalfx2VNNI(w, rec, stride, n, c, start)
+		default:
+			gemmHalfx1VNNI(w, rec, stride, n, c, start)
+		}
+	}
+}
+
 func gemmAVX2(m *Matrix, w, rec *byte, stride, n int, c *float32, rows int) {
+	if hasVNNI {
+		gemmVNNI(m.layout, w, rec, stride, n, c, rows)
+		return
+	}
 	start := m.layout.start()
 	switch m.typ {
 	case quant.Q4_0:
@@ -454,7 +498,34 @@ func gemvAVX512(m *Matrix, rows int, d *float32, ds int, s, rec *byte, rs, n, pa
 	}
 }
 
+func gemvVNNI(m *Matrix, d *float32, s, rec *byte, n, panels int) {
+	switch m.typ {
+	case quant.Q4_0:
+		gemvQ4_0VNNI(d, s, rec, n, panels)
+	case quant.IQ4_NL:
+		gemvIQ4_NLVNNI(d, s, rec, n, panels)
+	case quant.Q4_1:
+		gemvQ4_1VNNI(d, s, rec, n, panels)
+	case quant.Q5_0:
+		gemvQ5_0VNNI(d, s, rec, n, panels)
+	case quant.Q5_1:
+		gemvQ5_1VNNI(d, s, rec, n, panels)
+	case quant.Q8_0:
+		gemvQ8_0VNNI(d, s, rec, n, panels)
+	case quant.Q4_K:
+		gemvQ4_KVNNI(d, s, rec, n, panels)
+	case quant.Q5_K:
+		gemvQ5_KVNNI(d, s, rec, n, panels)
+	case quant.Q6_K:
+		gemvQ6_KVNNI(d, s, rec, n, panels)
+	}
+}
+
 func gemvAVX2(m *Matrix, d *float32, s, rec *byte, n, panels int) {
+	if hasVNNI {
+		gemvVNNI(m, d, s, rec, n, panels)
+		return
+	}
 	switch m.typ {
 	case quant.Q4_0:
 		gemvQ4_0AVX2(d, s, rec, n, panels)

@@ -1281,6 +1281,177 @@ block:
 	VZEROUPPER
 	RET
 
+// func gemvQ4_0VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ4_0VNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT1   8224(SI)
+	PREFETCHT1   8288(SI)
+	PREFETCHT1   8352(SI)
+	PREFETCHT1   8416(SI)
+	VPBROADCASTD 44(R8), Y2
+	VMOVDQU      32(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD 44(R8), Y2
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000120, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackIQ4_NLAVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·unpackIQ4_NLAVX512(SB), NOSPLIT, $0-24
@@ -2011,6 +2182,101 @@ block:
 	VZEROUPPER
 	RET
 
+// func unpackIQ4_NLVNNI(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·unpackIQ4_NLVNNI(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	PREFETCHT1     8224(SI)
+	PREFETCHT1     8288(SI)
+	PREFETCHT1     8352(SI)
+	PREFETCHT1     8416(SI)
+	VCVTPH2PS      (SI), Y4
+	VMOVUPS        Y4, 512(DI)
+	VMOVDQU        32(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, (DI)
+	VMOVDQU        Y14, 256(DI)
+	VMOVDQU        96(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 64(DI)
+	VMOVDQU        Y14, 320(DI)
+	VMOVDQU        160(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 128(DI)
+	VMOVDQU        Y14, 384(DI)
+	VMOVDQU        224(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 192(DI)
+	VMOVDQU        Y14, 448(DI)
+	VCVTPH2PS      16(SI), Y4
+	VMOVUPS        Y4, 544(DI)
+	VMOVDQU        64(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 32(DI)
+	VMOVDQU        Y14, 288(DI)
+	VMOVDQU        128(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 96(DI)
+	VMOVDQU        Y14, 352(DI)
+	VMOVDQU        192(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 160(DI)
+	VMOVDQU        Y14, 416(DI)
+	VMOVDQU        256(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 224(DI)
+	VMOVDQU        Y14, 480(DI)
+	ADDQ           $0x00000500, DI
+	ADDQ           $0x00000120, SI
+	DECQ           CX
+	JNZ            block
+	VZEROUPPER
+	RET
+
 // func gemvIQ4_NLAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·gemvIQ4_NLAVX2(SB), NOSPLIT, $0-40
@@ -2203,6 +2469,201 @@ block:
 	ADDQ         $0x00000040, DI
 	DECQ         BX
 	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_NLVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvIQ4_NLVNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT1     8224(SI)
+	PREFETCHT1     8288(SI)
+	PREFETCHT1     8352(SI)
+	PREFETCHT1     8416(SI)
+	VPBROADCASTD   52(R8), Y2
+	VMOVDQU        32(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   (R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   16(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        96(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   4(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   20(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        160(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   8(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   24(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        224(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   12(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   28(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VCVTPH2PS      (SI), Y8
+	VBROADCASTSS   32(R8), Y7
+	VBROADCASTSS   36(R8), Y6
+	VFMADD213PS    Y6, Y7, Y2
+	VFMADD231PS    Y8, Y2, Y0
+	VPBROADCASTD   52(R8), Y2
+	VMOVDQU        64(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   (R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   16(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        128(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   4(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   20(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        192(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   8(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   24(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        256(SI), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   12(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   28(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VCVTPH2PS      16(SI), Y8
+	VBROADCASTSS   32(R8), Y7
+	VBROADCASTSS   36(R8), Y6
+	VFMADD213PS    Y6, Y7, Y2
+	VFMADD231PS    Y8, Y2, Y1
+	ADDQ           $0x00000040, R8
+	ADDQ           $0x00000120, SI
+	DECQ           CX
+	JNZ            block
+	VMOVUPS        Y0, (DI)
+	VMOVUPS        Y1, 32(DI)
+	ADDQ           $0x00000040, DI
+	DECQ           BX
+	JNZ            panel
 	VZEROUPPER
 	RET
 
@@ -3010,6 +3471,183 @@ block:
 	VPADDW       Y5, Y4, Y4
 	VPMADDWD     words1<>+0(SB), Y4, Y4
 	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VCVTPH2PS    48(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000140, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvQ4_1VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ4_1VNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT1   8256(SI)
+	PREFETCHT1   8320(SI)
+	PREFETCHT1   8384(SI)
+	PREFETCHT1   8448(SI)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y8
+	VCVTPH2PS    32(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      288(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
 	VCVTPH2PS    16(SI), Y8
 	VCVTPH2PS    48(SI), Y9
 	VBROADCASTSS 32(R8), Y7
@@ -4004,6 +4642,226 @@ block:
 	VPADDW       Y5, Y4, Y4
 	VPMADDWD     words1<>+0(SB), Y4, Y4
 	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000160, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvQ5_0VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ5_0VNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT1   8224(SI)
+	PREFETCHT1   8288(SI)
+	PREFETCHT1   8352(SI)
+	PREFETCHT1   8416(SI)
+	PREFETCHT1   8480(SI)
+	VPBROADCASTD 48(R8), Y2
+	VMOVDQU      288(SI), Y12
+	VMOVDQU      32(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD 48(R8), Y2
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
 	VCVTPH2PS    16(SI), Y8
 	VBROADCASTSS 32(R8), Y7
 	VBROADCASTSS 36(R8), Y6
@@ -5059,6 +5917,232 @@ block:
 	VZEROUPPER
 	RET
 
+// func gemvQ5_1VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ5_1VNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT1   8256(SI)
+	PREFETCHT1   8320(SI)
+	PREFETCHT1   8384(SI)
+	PREFETCHT1   8448(SI)
+	PREFETCHT1   8512(SI)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      64(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      256(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y8
+	VCVTPH2PS    32(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      352(SI), Y12
+	VMOVDQU      96(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      288(SI), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    16(SI), Y8
+	VCVTPH2PS    48(SI), Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000180, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackQ8_0AVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·unpackQ8_0AVX512(SB), NOSPLIT, $0-24
@@ -5679,6 +6763,65 @@ block:
 	VZEROUPPER
 	RET
 
+// func unpackQ8_0VNNI(dst *byte, src *byte, n int)
+// Requires: AVX, F16C, MMX+
+TEXT ·unpackQ8_0VNNI(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	PREFETCHT1 8224(SI)
+	PREFETCHT1 8288(SI)
+	PREFETCHT1 8352(SI)
+	PREFETCHT1 8416(SI)
+	PREFETCHT1 8480(SI)
+	PREFETCHT1 8544(SI)
+	PREFETCHT1 8608(SI)
+	PREFETCHT1 8672(SI)
+	VCVTPH2PS  (SI), Y4
+	VMOVUPS    Y4, 512(DI)
+	VMOVDQU    32(SI), Y15
+	VMOVDQU    Y15, (DI)
+	VMOVDQU    96(SI), Y14
+	VMOVDQU    Y14, 64(DI)
+	VMOVDQU    160(SI), Y15
+	VMOVDQU    Y15, 128(DI)
+	VMOVDQU    224(SI), Y14
+	VMOVDQU    Y14, 192(DI)
+	VMOVDQU    288(SI), Y15
+	VMOVDQU    Y15, 256(DI)
+	VMOVDQU    352(SI), Y14
+	VMOVDQU    Y14, 320(DI)
+	VMOVDQU    416(SI), Y15
+	VMOVDQU    Y15, 384(DI)
+	VMOVDQU    480(SI), Y14
+	VMOVDQU    Y14, 448(DI)
+	VCVTPH2PS  16(SI), Y4
+	VMOVUPS    Y4, 544(DI)
+	VMOVDQU    64(SI), Y15
+	VMOVDQU    Y15, 32(DI)
+	VMOVDQU    128(SI), Y14
+	VMOVDQU    Y14, 96(DI)
+	VMOVDQU    192(SI), Y15
+	VMOVDQU    Y15, 160(DI)
+	VMOVDQU    256(SI), Y14
+	VMOVDQU    Y14, 224(DI)
+	VMOVDQU    320(SI), Y15
+	VMOVDQU    Y15, 288(DI)
+	VMOVDQU    384(SI), Y14
+	VMOVDQU    Y14, 352(DI)
+	VMOVDQU    448(SI), Y15
+	VMOVDQU    Y15, 416(DI)
+	VMOVDQU    512(SI), Y14
+	VMOVDQU    Y14, 480(DI)
+	ADDQ       $0x00000500, DI
+	ADDQ       $0x00000220, SI
+	DECQ       CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
 // func gemvQ8_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·gemvQ8_0AVX2(SB), NOSPLIT, $0-40
@@ -5837,6 +6980,165 @@ block:
 	VPMADDUBSW   Y7, Y5, Y5
 	VPMADDWD     words1<>+0(SB), Y5, Y5
 	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    16(SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000220, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvQ8_0VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ8_0VNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	PREFETCHT1   8224(SI)
+	PREFETCHT1   8288(SI)
+	PREFETCHT1   8352(SI)
+	PREFETCHT1   8416(SI)
+	PREFETCHT1   8480(SI)
+	PREFETCHT1   8544(SI)
+	PREFETCHT1   8608(SI)
+	PREFETCHT1   8672(SI)
+	VPBROADCASTD 52(R8), Y2
+	VMOVDQU      32(SI), Y15
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      96(SI), Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(SI), Y15
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(SI), Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      288(SI), Y15
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      352(SI), Y14
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      416(SI), Y15
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      480(SI), Y14
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD 52(R8), Y2
+	VMOVDQU      64(SI), Y15
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(SI), Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(SI), Y15
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      256(SI), Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      320(SI), Y15
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      384(SI), Y14
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      448(SI), Y15
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      512(SI), Y14
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
 	VCVTPH2PS    16(SI), Y8
 	VBROADCASTSS 32(R8), Y7
 	VBROADCASTSS 36(R8), Y6
@@ -6789,6 +8091,206 @@ sub:
 	VPADDW       Y5, Y4, Y4
 	VPMADDWD     words1<>+0(SB), Y4, Y4
 	VPADDD       Y4, Y2, Y2
+	VCVTPH2PS    16(SI), Y10
+	VCVTPH2PS    48(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    8(R10), Y8
+	VPMOVZXBD    136(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvQ4_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ4_KVNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 320(SI), R9
+	LEAQ 64(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT1   8192(R9)
+	PREFETCHT1   8256(R9)
+	PREFETCHT1   8320(R9)
+	PREFETCHT1   8384(R9)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y10
+	VCVTPH2PS    32(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    (R10), Y8
+	VPMOVZXBD    128(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
 	VCVTPH2PS    16(SI), Y10
 	VCVTPH2PS    48(SI), Y11
 	VXORPS       signBits<>+0(SB), Y11, Y11
@@ -8000,6 +9502,255 @@ sub:
 	VZEROUPPER
 	RET
 
+// func gemvQ5_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ5_KVNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 320(SI), R9
+	LEAQ 64(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT1   8192(R9)
+	PREFETCHT1   8256(R9)
+	PREFETCHT1   8320(R9)
+	PREFETCHT1   8384(R9)
+	PREFETCHT1   8448(R9)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      256(R9), Y12
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    (SI), Y10
+	VCVTPH2PS    32(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    (R10), Y8
+	VPMOVZXBD    128(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      288(R9), Y12
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes10<>+0(SB), Y12, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x01, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x03, Y12, Y13
+	VPAND        bytes10<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VCVTPH2PS    16(SI), Y10
+	VCVTPH2PS    48(SI), Y11
+	VXORPS       signBits<>+0(SB), Y11, Y11
+	VPMOVZXBD    8(R10), Y8
+	VPMOVZXBD    136(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 40(R8), Y6
+	VFMADD231PS  Y9, Y6, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000140, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
 // func unpackQ6_KAVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·unpackQ6_KAVX512(SB), NOSPLIT, $0-24
@@ -8930,6 +10681,258 @@ sub:
 	VPADDW       Y5, Y10, Y10
 	VPMADDWD     words1<>+0(SB), Y10, Y10
 	VPADDD       Y10, Y3, Y3
+	VCVTPH2PS    16(SI), Y10
+	VPMOVSXBD    8(R10), Y8
+	VPMOVSXBD    24(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y3
+	VFMADD231PS  Y9, Y3, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000180, R9
+	ADDQ         $0x00000020, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvQ6_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvQ6_KVNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 288(SI), R9
+	LEAQ 32(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT1   8192(R9)
+	PREFETCHT1   8256(R9)
+	PREFETCHT1   8320(R9)
+	PREFETCHT1   8384(R9)
+	PREFETCHT1   8448(R9)
+	PREFETCHT1   8512(R9)
+	VPBROADCASTD 56(R8), Y2
+	VPBROADCASTD 60(R8), Y3
+	VMOVDQU      256(R9), Y12
+	VMOVDQU      320(R9), Y11
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x04, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPAND        bytes30<>+0(SB), Y12, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes30<>+0(SB), Y11, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VCVTPH2PS    (SI), Y10
+	VPMOVSXBD    (R10), Y8
+	VPMOVSXBD    16(R10), Y9
+	VCVTDQ2PS    Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y10, Y9, Y9
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y3
+	VFMADD231PS  Y9, Y3, Y0
+	VPBROADCASTD 56(R8), Y2
+	VPBROADCASTD 60(R8), Y3
+	VMOVDQU      288(R9), Y12
+	VMOVDQU      352(R9), Y11
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x04, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x04, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD (R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 16(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSLLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSLLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 4(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPAND        bytes30<>+0(SB), Y12, Y13
+	VPOR         Y13, Y15, Y15
+	VPAND        bytes30<>+0(SB), Y11, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 8(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 24(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VPSRLW       $0x02, Y12, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y15, Y15
+	VPSRLW       $0x02, Y11, Y13
+	VPAND        bytes30<>+0(SB), Y13, Y13
+	VPOR         Y13, Y14, Y14
+	VPBROADCASTD 12(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x05
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 28(R8), Y6
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x0d
+	BYTE         $0x50
+	BYTE         $0xde
 	VCVTPH2PS    16(SI), Y10
 	VPMOVSXBD    8(R10), Y8
 	VPMOVSXBD    24(R10), Y9
@@ -11139,6 +13142,429 @@ block:
 	VZEROUPPER
 	RET
 
+// func gemmScalex1VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScalex1VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y2
+	VPBROADCASTD (DI)(R9*1), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMinx1VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMinx1VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y2
+	VPBROADCASTD magic<>+0(SB), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func gemmHalfx1VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmHalfx1VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y2
+	VPBROADCASTD (DI)(R9*1), Y3
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	VPBROADCASTD 4(DI)(R9*1), Y2
+	VPBROADCASTD 4(DI)(R9*1), Y3
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y2
+	VFMADD213PS  Y15, Y14, Y3
+	VFMADD231PS  Y12, Y2, Y0
+	VFMADD231PS  Y13, Y3, Y1
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VZEROUPPER
+	RET
+
 // func gemmScale4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·gemmScale4x2AVX2(SB), NOSPLIT, $0-48
@@ -11420,6 +13846,740 @@ block:
 	VBROADCASTSS 104(DI), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScalex2VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScalex2VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y4
+	VPBROADCASTD (DI)(R9*1), Y5
+	VPBROADCASTD 64(DI)(R9*1), Y6
+	VPBROADCASTD 64(DI)(R9*1), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 64(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 68(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 72(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 76(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 80(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 84(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 88(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 92(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMinx2VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMinx2VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y4
+	VPBROADCASTD magic<>+0(SB), Y5
+	VPBROADCASTD magic<>+0(SB), Y6
+	VPBROADCASTD magic<>+0(SB), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 64(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 68(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 72(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 76(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 80(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 84(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 88(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 92(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 104(DI), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VZEROUPPER
+	RET
+
+// func gemmHalfx2VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmHalfx2VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y4
+	VPBROADCASTD (DI)(R9*1), Y5
+	VPBROADCASTD 64(DI)(R9*1), Y6
+	VPBROADCASTD 64(DI)(R9*1), Y7
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 64(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 68(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 72(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 76(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
+	VPBROADCASTD 4(DI)(R9*1), Y4
+	VPBROADCASTD 4(DI)(R9*1), Y5
+	VPBROADCASTD 68(DI)(R9*1), Y6
+	VPBROADCASTD 68(DI)(R9*1), Y7
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 80(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 84(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 88(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	VPBROADCASTD 92(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y4
+	VFMADD213PS  Y15, Y14, Y5
+	VFMADD231PS  Y12, Y4, Y0
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y2
+	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000500, SI
 	ADDQ         DX, DI
 	DECQ         CX
@@ -11819,6 +14979,1051 @@ block:
 	VBROADCASTSS 168(DI), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VMOVUPS      Y4, 256(R8)
+	VMOVUPS      Y5, 288(R8)
+	VZEROUPPER
+	RET
+
+// func gemmScalex3VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmScalex3VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS 256(R8), Y4
+	VMOVUPS 288(R8), Y5
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y6
+	VPBROADCASTD (DI)(R9*1), Y7
+	VPBROADCASTD 64(DI)(R9*1), Y8
+	VPBROADCASTD 64(DI)(R9*1), Y9
+	VPBROADCASTD 128(DI)(R9*1), Y10
+	VPBROADCASTD 128(DI)(R9*1), Y11
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 64(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 128(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 68(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 132(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 72(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 136(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 76(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 140(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 80(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 144(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 84(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 148(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 88(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 152(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 92(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 156(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y8
+	VFMADD213PS  Y15, Y14, Y9
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y9, Y3
+	VBROADCASTSS 160(DI), Y14
+	VBROADCASTSS 164(DI), Y15
+	VFMADD213PS  Y15, Y14, Y10
+	VFMADD213PS  Y15, Y14, Y11
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VMOVUPS      Y4, 256(R8)
+	VMOVUPS      Y5, 288(R8)
+	VZEROUPPER
+	RET
+
+// func gemmMinx3VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmMinx3VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS 256(R8), Y4
+	VMOVUPS 288(R8), Y5
+
+block:
+	VPBROADCASTD magic<>+0(SB), Y6
+	VPBROADCASTD magic<>+0(SB), Y7
+	VPBROADCASTD magic<>+0(SB), Y8
+	VPBROADCASTD magic<>+0(SB), Y9
+	VPBROADCASTD magic<>+0(SB), Y10
+	VPBROADCASTD magic<>+0(SB), Y11
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 64(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 128(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 68(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 132(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 72(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 136(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 76(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 140(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 80(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 144(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 84(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 148(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 88(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 152(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 92(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 156(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y8
+	VFMADD213PS  Y15, Y14, Y9
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y9, Y3
+	VBROADCASTSS 160(DI), Y14
+	VBROADCASTSS 164(DI), Y15
+	VFMADD213PS  Y15, Y14, Y10
+	VFMADD213PS  Y15, Y14, Y11
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 40(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 104(DI), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 168(DI), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         $0x00000500, SI
+	ADDQ         DX, DI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (R8)
+	VMOVUPS      Y1, 32(R8)
+	VMOVUPS      Y2, 128(R8)
+	VMOVUPS      Y3, 160(R8)
+	VMOVUPS      Y4, 256(R8)
+	VMOVUPS      Y5, 288(R8)
+	VZEROUPPER
+	RET
+
+// func gemmHalfx3VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gemmHalfx3VNNI(SB), NOSPLIT, $0-48
+	MOVQ    tile+0(FP), SI
+	MOVQ    rec+8(FP), DI
+	MOVQ    stride+16(FP), DX
+	MOVQ    n+24(FP), CX
+	MOVQ    c+32(FP), R8
+	MOVQ    start+40(FP), R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 128(R8), Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS 256(R8), Y4
+	VMOVUPS 288(R8), Y5
+
+block:
+	VPBROADCASTD (DI)(R9*1), Y6
+	VPBROADCASTD (DI)(R9*1), Y7
+	VPBROADCASTD 64(DI)(R9*1), Y8
+	VPBROADCASTD 64(DI)(R9*1), Y9
+	VPBROADCASTD 128(DI)(R9*1), Y10
+	VPBROADCASTD 128(DI)(R9*1), Y11
+	VMOVDQU      (SI), Y12
+	VMOVDQU      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 64(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 128(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      64(SI), Y12
+	VMOVDQU      96(SI), Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 68(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 132(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      128(SI), Y12
+	VMOVDQU      160(SI), Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 72(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 136(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      192(SI), Y12
+	VMOVDQU      224(SI), Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 76(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 140(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      512(SI), Y12
+	VMOVUPS      544(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y8
+	VFMADD213PS  Y15, Y14, Y9
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y9, Y3
+	VBROADCASTSS 160(DI), Y14
+	VBROADCASTSS 164(DI), Y15
+	VFMADD213PS  Y15, Y14, Y10
+	VFMADD213PS  Y15, Y14, Y11
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	VPBROADCASTD 4(DI)(R9*1), Y6
+	VPBROADCASTD 4(DI)(R9*1), Y7
+	VPBROADCASTD 68(DI)(R9*1), Y8
+	VPBROADCASTD 68(DI)(R9*1), Y9
+	VPBROADCASTD 132(DI)(R9*1), Y10
+	VPBROADCASTD 132(DI)(R9*1), Y11
+	VMOVDQU      256(SI), Y12
+	VMOVDQU      288(SI), Y13
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 80(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 144(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      320(SI), Y12
+	VMOVDQU      352(SI), Y13
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 84(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 148(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      384(SI), Y12
+	VMOVDQU      416(SI), Y13
+	VPBROADCASTD 24(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 88(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 152(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVDQU      448(SI), Y12
+	VMOVDQU      480(SI), Y13
+	VPBROADCASTD 28(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xf6
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xfe
+	VPBROADCASTD 92(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 156(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	BYTE         $0xc4
+	BYTE         $0x42
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VMOVUPS      576(SI), Y12
+	VMOVUPS      608(SI), Y13
+	VBROADCASTSS 32(DI), Y14
+	VBROADCASTSS 36(DI), Y15
+	VFMADD213PS  Y15, Y14, Y6
+	VFMADD213PS  Y15, Y14, Y7
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y13, Y7, Y1
+	VBROADCASTSS 96(DI), Y14
+	VBROADCASTSS 100(DI), Y15
+	VFMADD213PS  Y15, Y14, Y8
+	VFMADD213PS  Y15, Y14, Y9
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y13, Y9, Y3
+	VBROADCASTSS 160(DI), Y14
+	VBROADCASTSS 164(DI), Y15
+	VFMADD213PS  Y15, Y14, Y10
+	VFMADD213PS  Y15, Y14, Y11
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
 	ADDQ         $0x00000500, SI
 	ADDQ         DX, DI
 	DECQ         CX

@@ -91,6 +91,11 @@ func unpackQ4_0AVX2(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ4_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// gemvQ4_0VNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ4_0VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackIQ4_NLAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -131,10 +136,20 @@ func gemvIQ4_NLx8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recSt
 //go:noescape
 func unpackIQ4_NLAVX2(dst *byte, src *byte, n int)
 
+// unpackIQ4_NLVNNI expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackIQ4_NLVNNI(dst *byte, src *byte, n int)
+
 // gemvIQ4_NLAVX2 multiplies panels of n blocks, which follow each other, with one activation row.
 //
 //go:noescape
 func gemvIQ4_NLAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// gemvIQ4_NLVNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvIQ4_NLVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // unpackQ4_1AVX512 expands n blocks of a panel into every other block of a tile.
 //
@@ -181,6 +196,11 @@ func unpackQ4_1AVX2(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ4_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// gemvQ4_1VNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ4_1VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ5_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -225,6 +245,11 @@ func unpackQ5_0AVX2(dst *byte, src *byte, n int)
 //
 //go:noescape
 func gemvQ5_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// gemvQ5_0VNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ5_0VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // unpackQ5_1AVX512 expands n blocks of a panel into every other block of a tile.
 //
@@ -271,6 +296,11 @@ func unpackQ5_1AVX2(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ5_1AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// gemvQ5_1VNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ5_1VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ8_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -311,10 +341,20 @@ func gemvQ8_0x8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStri
 //go:noescape
 func unpackQ8_0AVX2(dst *byte, src *byte, n int)
 
+// unpackQ8_0VNNI expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackQ8_0VNNI(dst *byte, src *byte, n int)
+
 // gemvQ8_0AVX2 multiplies panels of n blocks, which follow each other, with one activation row.
 //
 //go:noescape
 func gemvQ8_0AVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// gemvQ8_0VNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ8_0VNNI(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // unpackQ4_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
@@ -361,6 +401,11 @@ func unpackQ4_KAVX2(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ4_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// gemvQ4_KVNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ4_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ5_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -406,6 +451,11 @@ func unpackQ5_KAVX2(dst *byte, src *byte, n int)
 //go:noescape
 func gemvQ5_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// gemvQ5_KVNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ5_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ6_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape
@@ -444,6 +494,11 @@ func unpackQ6_KAVX2(dst *byte, src *byte, n int)
 //
 //go:noescape
 func gemvQ6_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// gemvQ6_KVNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvQ6_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
 
 // gemmScale1AVX512 adds the products of n tile blocks with 1 activation rows to c, [1][32].
 // start is the offset in the record of the start values for the zero point of the weights.
@@ -517,86 +572,140 @@ func gemmMin6AVX512(tile *byte, rec *byte, stride int, n int, c *float32, start 
 //go:noescape
 func gemmHalf6AVX512(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale4x1AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 1 activation rows to
-// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScale4x1AVX2 adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale4x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmMin4x1AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 1 activation rows to
-// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmMin4x1AVX2 adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmMin4x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale4x2AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 2 activation rows to
-// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScalex1VNNI adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScalex1VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMinx1VNNI adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMinx1VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmHalfx1VNNI adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmHalfx1VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale4x2AVX2 adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmMin4x2AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 2 activation rows to
-// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmMin4x2AVX2 adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmMin4x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale4x3AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 3 activation rows to
-// c, [3][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScalex2VNNI adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScalex2VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMinx2VNNI adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMinx2VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmHalfx2VNNI adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmHalfx2VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale4x3AVX2 adds the products of n tile blocks of one panel with 3 activation rows to c, [3][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale4x3AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmMin4x3AVX2 adds the products of n tile blocks of one panel, of levels of 4 bits, with 3 activation rows to
-// c, [3][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmMin4x3AVX2 adds the products of n tile blocks of one panel with 3 activation rows to c, [3][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmMin4x3AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale5x1AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 1 activation rows to
-// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScalex3VNNI adds the products of n tile blocks of one panel with 3 activation rows to c, [3][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmScalex3VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmMinx3VNNI adds the products of n tile blocks of one panel with 3 activation rows to c, [3][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmMinx3VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmHalfx3VNNI adds the products of n tile blocks of one panel with 3 activation rows to c, [3][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
+//
+//go:noescape
+func gemmHalfx3VNNI(tile *byte, rec *byte, stride int, n int, c *float32, start int)
+
+// gemmScale5x1AVX2 adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale5x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmMin5x1AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 1 activation rows to
-// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmMin5x1AVX2 adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmMin5x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmHalf6x1AVX2 adds the products of n tile blocks of one panel, of levels of 6 bits, with 1 activation rows to
-// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmHalf6x1AVX2 adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmHalf6x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale8x1AVX2 adds the products of n tile blocks of one panel, of levels of 8 bits, with 1 activation rows to
-// c, [1][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScale8x1AVX2 adds the products of n tile blocks of one panel with 1 activation rows to c, [1][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale8x1AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale5x2AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 2 activation rows to
-// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScale5x2AVX2 adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale5x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmMin5x2AVX2 adds the products of n tile blocks of one panel, of levels of 5 bits, with 2 activation rows to
-// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmMin5x2AVX2 adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmMin5x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmHalf6x2AVX2 adds the products of n tile blocks of one panel, of levels of 6 bits, with 2 activation rows to
-// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmHalf6x2AVX2 adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmHalf6x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)
 
-// gemmScale8x2AVX2 adds the products of n tile blocks of one panel, of levels of 8 bits, with 2 activation rows to
-// c, [2][32]. start is the offset in the record of the start values for the zero point of the weights.
+// gemmScale8x2AVX2 adds the products of n tile blocks of one panel with 2 activation rows to c, [2][32]. start
+// is the offset in the record of the start values for the zero point of the weights.
 //
 //go:noescape
 func gemmScale8x2AVX2(tile *byte, rec *byte, stride int, n int, c *float32, start int)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
@@ -15,11 +17,23 @@ import (
 // bits do not fit even once (2*255*127), so they are kept signed, the magnitude is multiplied (2*128*127 = 32512) and
 // the sign moves to the activation, which is never -128.
 
+// Processors with AVX-VNNI multiply and add four pairs of bytes in one instruction. Its kernels keep levels unsigned.
+
+// vnni is the width of levels that stands for AVX-VNNI.
+const vnni = 0
+
+// dotVNNI emits VPDPBUSD b, w, sum in its VEX encoding (Intel SDM: VEX.256.66.0F38.W0 50 /r), which AVX-VNNI has; the
+// assembler only knows the encoding of AVX-512.
+func dotVNNI(b, w, sum VecPhysical) {
+	n := func(v VecPhysical) byte { return byte(slices.Index(ymm, v)) }
+	notR, notB := ^n(sum)>>3&1, ^n(b)>>3&1
+	for _, v := range []byte{0xc4, notR<<7 | 1<<6 | notB<<5 | 2, ^n(w)&15<<3 | 1<<2 | 1, 0x50, 0xc0 | n(sum)&7<<3 | n(b)&7} {
+		Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []Op{U8(v)}})
+	}
+}
+
 // sums16 is how many products of pairs are added in 16 bits.
 func sums16(bits int) int { return map[int]int{4: 8, 5: 4, 6: 2, 8: 1}[bits] }
-
-// signed reports whether the tile holds signed levels: AVX2 only.
-func (f format) signed() bool { return f.bits == 8 || f.table }
 
 // width is the number of bits that decides how products are added.
 func (f format) width() int {
@@ -36,13 +50,16 @@ var (
 )
 
 // expand256 unpacks eight rows (half 0 or 1) of 16 rows x 32 elements at disp(base) and hands the eight vectors to emit.
-func expand256(f format, base Register, disp, half int, emit func(i int, v VecPhysical)) {
+// Levels of eight bits come signed if asked for.
+func expand256(f format, signed bool, base Register, disp, half int, emit func(i int, v VecPhysical)) {
 	disp += 32 * half
 	if f.bits == 8 {
 		for i := range 8 {
 			v := []VecPhysical{low256, high256}[i%2]
 			VMOVDQU(at(base, disp+64*i), v)
-			VPXOR(bytes80, v, v)
+			if signed {
+				VPXOR(bytes80, v, v)
+			}
 			emit(i, v)
 		}
 		return
@@ -63,7 +80,11 @@ func expand256(f format, base Register, disp, half int, emit func(i int, v VecPh
 			orBits256(plane256[0], 4-2*i, bytes30, low256)
 			orBits256(plane256[1], 4-2*i, bytes30, high256)
 		case f.table:
-			VMOVDQU(iq4Signed, shifted256)
+			if signed {
+				VMOVDQU(iq4Signed, shifted256)
+			} else {
+				VBROADCASTI128(iq4Table, shifted256)
+			}
 			VPSHUFB(low256, shifted256, low256)
 			VPSHUFB(high256, shifted256, high256)
 		}
@@ -127,10 +148,11 @@ func (s scales256) sub(base Register, disp int) {
 	}
 }
 
-// unpack256 is unpack512 for AVX2; eight-bit levels become signed.
-func unpack256(f format) {
-	TEXT("unpack"+f.name+"AVX2", NOSPLIT, "func(dst, src *byte, n int)")
-	Doc(fmt.Sprintf("unpack%sAVX2 expands n blocks of a panel into every other block of a tile.", f.name))
+// unpack256 is unpack512 for AVX2. Levels of eight bits become signed, or stay unsigned for AVX-VNNI.
+func unpack256(f format, isa string) {
+	fn := "unpack" + f.name + isa
+	TEXT(fn, NOSPLIT, "func(dst, src *byte, n int)")
+	Doc(fn + " expands n blocks of a panel into every other block of a tile.")
 	Pragma("noescape")
 	dst, src, n, levels, scales, sub := RDI, RSI, RCX, R8, R9, R10
 	Load(Param("dst"), dst)
@@ -149,7 +171,7 @@ func unpack256(f format) {
 			if f.kind != kindScale {
 				VMOVUPS(s[h].second, at(dst, tileSecond+32*h))
 			}
-			expand256(f, levels, disp, h, func(i int, v VecPhysical) { VMOVDQU(v, at(dst, 64*i+32*h)) })
+			expand256(f, isa == "AVX2", levels, disp, h, func(i int, v VecPhysical) { VMOVDQU(v, at(dst, 64*i+32*h)) })
 		}
 		ADDQ(U32(tileStride), dst)
 	}
@@ -191,6 +213,10 @@ type dots256 struct {
 
 // add multiplies w with the broadcast activations b, which it leaves alone.
 func (d *dots256) add(w, b VecPhysical) {
+	if d.width == vnni {
+		dotVNNI(b, w, d.sum)
+		return
+	}
 	if d.width == 8 {
 		VPABSB(w, d.tmp)
 		VPSIGNB(w, b, d.tmp2)
@@ -212,10 +238,16 @@ func (d *dots256) add(w, b VecPhysical) {
 	}
 }
 
-// gemv256 is gemv512 for AVX2: the 16 rows of a panel are computed in two halves, block after block.
-func gemv256(f format) {
-	TEXT("gemv"+f.name+"AVX2", NOSPLIT, "func(dst *float32, src, rec *byte, n, panels int)")
-	Doc(fmt.Sprintf("gemv%sAVX2 multiplies panels of n blocks, which follow each other, with one activation row.", f.name))
+// gemv256 is gemv512 for AVX2 or AVX-VNNI and one row: the 16 rows of a panel are computed in two halves, block after
+// block.
+func gemv256(f format, isa string) {
+	fn := "gemv" + f.name + isa
+	TEXT(fn, NOSPLIT, "func(dst *float32, src, rec *byte, n, panels int)")
+	Doc(fn + " multiplies panels of n blocks, which follow each other, with one activation row.")
+	width := vnni
+	if isa == "AVX2" {
+		width = f.width()
+	}
 	Pragma("noescape")
 	dst, src, first, panels, rec, n, levels, scales, sub := RDI, RSI, RDX, RBX, R8, RCX, R9, R10, R11
 	Load(Param("dst"), dst)
@@ -244,17 +276,17 @@ func gemv256(f format) {
 			case f.kind == kindHalf:
 				VPBROADCASTD(at(rec, recordHalves), sumA)
 				VPBROADCASTD(at(rec, recordHalves+4), sumB)
-			case f.start == 0 || f.signed():
+			case f.start == 0 || width == 8:
 				VPBROADCASTD(magic, sumA)
 			default:
 				VPBROADCASTD(at(rec, f.start), sumA)
 			}
-			even := &dots256{width: f.width(), sum: sumA, words: words, tmp: tmp, tmp2: c}
+			even := &dots256{width: width, sum: sumA, words: words, tmp: tmp, tmp2: c}
 			odd := even
 			if f.kind == kindHalf {
-				odd = &dots256{width: f.width(), sum: sumB, words: Y10, tmp: tmp}
+				odd = &dots256{width: width, sum: sumB, words: Y10, tmp: tmp}
 			}
-			expand256(f, levels, disp, h, func(i int, v VecPhysical) {
+			expand256(f, width == 8, levels, disp, h, func(i int, v VecPhysical) {
 				VPBROADCASTD(at(rec, 4*i), b)
 				if i < 4 {
 					even.add(v, b)
@@ -312,14 +344,17 @@ func gemv256(f format) {
 }
 
 // gemm256 generates func(tile, rec, stride, n, c, start): add the products of n blocks of one panel of the tile with m
-// activation rows to c. 16 registers hold two accumulators and two sums per row: three rows with narrow levels, two
-// with wide ones.
+// activation rows to c. 16 registers hold two accumulators and two sums per row: three rows with AVX-VNNI and with levels
+// of four bits, two with wider ones.
 func gemm256(k kind, width int, m int) {
 	name := map[kind]string{kindScale: "Scale", kindMin: "Min", kindHalf: "Half"}[k]
 	fn := fmt.Sprintf("gemm%s%dx%dAVX2", name, width, m)
+	if width == vnni {
+		fn = fmt.Sprintf("gemm%sx%dVNNI", name, m)
+	}
 	TEXT(fn, NOSPLIT, "func(tile, rec *byte, stride, n int, c *float32, start int)")
-	Doc(fmt.Sprintf("%s adds the products of n tile blocks of one panel, of levels of %d bits, with %d activation rows to", fn, width, m),
-		fmt.Sprintf("c, [%d][32]. start is the offset in the record of the start values for the zero point of the weights.", m))
+	Doc(fmt.Sprintf("%s adds the products of n tile blocks of one panel with %d activation rows to c, [%d][32]. start", fn, m, m),
+		"is the offset in the record of the start values for the zero point of the weights.")
 	Pragma("noescape")
 	tile, rec, stride, n, c, start := RSI, RDI, RDX, RCX, R8, R9
 	Load(Param("tile"), tile)
@@ -358,7 +393,7 @@ func gemm256(k kind, width int, m int) {
 	}
 	// dots multiplies vectors [from, to): width 4 adds 16-bit words in sum and turns them into 32 bits at the end.
 	dots := func(from, to int) {
-		group := sums16(width)
+		group := max(1, sums16(width))
 		for i := from; i < to; i++ {
 			for h := range 2 {
 				VMOVDQU(at(tile, 64*i+32*h), w[h])
@@ -370,6 +405,8 @@ func gemm256(k kind, width int, m int) {
 				VPBROADCASTD(at(rec, recordBytes*r+4*i), b)
 				for h := range 2 {
 					switch {
+					case width == vnni:
+						dotVNNI(b, w[h], sum(r, h))
 					case width == 8:
 						VPSIGNB(w[h], b, tmp)
 						VPMADDUBSW(tmp, magnitude[h], tmp)
@@ -386,7 +423,7 @@ func gemm256(k kind, width int, m int) {
 						VPMADDUBSW(b, w[h], tmp)
 						VPADDW(tmp, words(r, h), words(r, h))
 					}
-					if width != 4 && width != 8 && i%group == group-1 {
+					if (width == 5 || width == 6) && i%group == group-1 {
 						VPMADDWD(words1, words(r, h), words(r, h))
 						VPADDD(words(r, h), sum(r, h), sum(r, h))
 					}

@@ -43,8 +43,12 @@ func main() {
 				gemv512(f, m)
 			}
 		}
-		unpack256(f)
-		gemv256(f)
+		unpack256(f, "AVX2")
+		if f.width() == 8 {
+			unpack256(f, "VNNI")
+		}
+		gemv256(f, "AVX2")
+		gemv256(f, "VNNI")
 	}
 	for _, m := range []int{1, 2, 4, 6} {
 		gemm512(kindScale, "Scale", m)
@@ -54,6 +58,9 @@ func main() {
 	for _, m := range []int{1, 2, 3} {
 		gemm256(kindScale, 4, m)
 		gemm256(kindMin, 4, m)
+		gemm256(kindScale, vnni, m)
+		gemm256(kindMin, vnni, m)
+		gemm256(kindHalf, vnni, m)
 	}
 	for _, m := range []int{1, 2} {
 		gemm256(kindScale, 5, m)
