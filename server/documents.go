@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
@@ -41,7 +42,7 @@ type documentJSON struct {
 	Corpus   string   `json:"corpus"`
 	Path     string   `json:"path"`
 	Title    string   `json:"title"`
-	Kind     string   `json:"kind"`
+	Kind     string   `json:"kind"` // what it was read as: pdf, markdown, ...
 	Language string   `json:"language,omitempty"`
 	Tags     []string `json:"tags"`
 	SHA256   string   `json:"sha256"`
@@ -56,10 +57,21 @@ type documentJSON struct {
 
 func documentOf(d store.Document) documentJSON {
 	return documentJSON{
-		ID: int64(d.ID), Corpus: d.Corpus, Path: d.Path, Title: d.Title, Kind: d.Kind, Language: d.Language, Tags: d.Tags, SHA256: d.SHA256, Size: d.Size,
-		Live: d.Live, State: string(d.State), Passages: d.Passages, Warnings: d.Warnings, Error: d.Error, Class: string(d.ErrorClass),
+		ID: int64(d.ID), Corpus: d.Corpus, Path: d.Path, Title: d.Title, Kind: d.Kind, Language: d.Language, Tags: list(d.Tags), SHA256: d.SHA256, Size: d.Size,
+		Live: d.Live, State: string(d.State), Passages: d.Passages, Warnings: list(d.Warnings), Error: d.Error, Class: string(d.ErrorClass),
 	}
 }
+
+// list makes JSON say [] rather than null.
+func list(all []string) []string {
+	if all == nil {
+		return []string{}
+	}
+	return all
+}
+
+// states are those of a document's newest version.
+var states = []ingest.State{ingest.Received, ingest.Parsed, ingest.Split, ingest.Embedded, ingest.Live, ingest.Failed}
 
 // pageSize bounds a list; the next page begins after the last id.
 const pageSize = 1000
@@ -71,16 +83,21 @@ func (s *Server) documents(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	list, err := s.Library.Documents(c.Request.Context(), s.tenant(c), c.Query("corpus"), ingest.State(c.Query("state")), retrieve.DocumentID(after), limit)
+	state := ingest.State(c.Query("state"))
+	if state != "" && !slices.Contains(states, state) {
+		s.fail(c, invalid("state", "state is %q; it must be one of %q", state, states))
+		return
+	}
+	found, err := s.Library.Documents(c.Request.Context(), s.tenant(c), c.Query("corpus"), state, retrieve.DocumentID(after), limit)
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	all := make([]documentJSON, len(list))
-	for i, d := range list {
+	all := make([]documentJSON, len(found))
+	for i, d := range found {
 		all[i] = documentOf(d)
 	}
-	c.JSON(http.StatusOK, gin.H{"documents": all, "has_more": len(all) == limit})
+	s.reply(c, http.StatusOK, gin.H{"documents": all, "has_more": len(all) == limit})
 }
 
 func page(c *gin.Context) (after int64, limit int, err error) {
@@ -110,7 +127,7 @@ func (s *Server) document(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	c.JSON(http.StatusOK, documentOf(d))
+	s.reply(c, http.StatusOK, documentOf(d))
 }
 
 // deleteDocument is DELETE /v1/documents/{id}: when it returns, nothing of the document is left, in the database or in the engine's caches.
@@ -125,8 +142,8 @@ func (s *Server) deleteDocument(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	// Cached prefixes hold the text of passages.
-	if err := s.Engine.Forget(c.Request.Context(), tenant); err != nil {
+	// Cached prefixes hold the text of passages. The document is gone: its traces must go, too, even when the client has left.
+	if err := s.Engine.Forget(context.WithoutCancel(c.Request.Context()), tenant); err != nil {
 		s.fail(c, err)
 		return
 	}
@@ -135,16 +152,16 @@ func (s *Server) deleteDocument(c *gin.Context) {
 
 // corpora is GET /v1/corpora.
 func (s *Server) corpora(c *gin.Context) {
-	list, err := s.Library.Corpora(c.Request.Context(), s.tenant(c))
+	found, err := s.Library.Corpora(c.Request.Context(), s.tenant(c))
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	all := make([]gin.H, len(list))
-	for i, k := range list {
+	all := make([]gin.H, len(found))
+	for i, k := range found {
 		all[i] = gin.H{"name": k.Name, "embedding_model": k.Index.Model, "documents": k.Documents, "waiting": k.Waiting, "failed": k.Failed, "passages": k.Passages}
 	}
-	c.JSON(http.StatusOK, gin.H{"corpora": all})
+	s.reply(c, http.StatusOK, gin.H{"corpora": all})
 }
 
 // margin is how many bytes of the document a passage is shown with, on each side.
@@ -163,7 +180,7 @@ func (s *Server) passage(c *gin.Context) {
 		return
 	}
 	start, end := e.Start-e.AroundStart, e.End-e.AroundStart
-	c.JSON(http.StatusOK, gin.H{
+	s.reply(c, http.StatusOK, gin.H{
 		"id": int64(e.ID), "document_id": int64(e.Document), "corpus": e.Corpus, "path": e.Path, "title": e.Title, "heading": e.Heading, "page": e.Page,
 		"start": e.Start, "end": e.End, "text": e.Text, "before": e.Around[:start], "after": e.Around[end:], "current": e.Live,
 	})
@@ -171,40 +188,3 @@ func (s *Server) passage(c *gin.Context) {
 
 // corpusName is what a corpus may be called: it stands in URLs, on command lines and in file names.
 var corpusName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// searchRequest is the body of POST /v1/search.
-type searchRequest struct {
-	Query   string   `json:"query"`
-	Corpora []string `json:"corpora"`
-	Limit   int      `json:"limit"`
-}
-
-// search is POST /v1/search: the passages that an answer would be written from.
-func (s *Server) search(c *gin.Context) {
-	var body searchRequest
-	if err := decode(c, &body); err != nil {
-		s.fail(c, err)
-		return
-	}
-	if body.Limit == 0 {
-		body.Limit = 10
-	}
-	if body.Query == "" || body.Limit < 1 || body.Limit > 100 {
-		s.fail(c, invalid("query", "query must not be empty, and limit must be between 1 and 100"))
-		return
-	}
-	found, err := s.Retriever.Retrieve(c.Request.Context(), body.Query, retrieve.Filter{Tenant: s.tenant(c), Corpora: body.Corpora}, body.Limit)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	results := []sourceJSON{}
-	for i, r := range found.Ranked {
-		j := scoredOf(r)
-		j.Marker = i + 1
-		results = append(results, j)
-	}
-	t := found.Timings
-	c.JSON(http.StatusOK, gin.H{"results": results, "timings": timingsJSON{
-		Embed: milliseconds(t.Embed), Dense: milliseconds(t.Dense), Lexical: milliseconds(t.Lexical), Rerank: milliseconds(t.Rerank)}})
-}

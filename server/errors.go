@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -23,10 +24,10 @@ type errorBody struct {
 }
 
 type errorDetail struct {
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Param   string `json:"param,omitempty"`
-	Code    string `json:"code"`
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"` // null when the error is about no single one
+	Code    string  `json:"code"`
 }
 
 // badRequest is an error whose text tells the caller what to change.
@@ -42,32 +43,32 @@ func invalid(param, format string, args ...any) error {
 	return &badRequest{status: http.StatusBadRequest, code: "invalid_request", param: param, message: fmt.Sprintf(format, args...)}
 }
 
-// statuses maps what packages report to what HTTP says; the first match counts. Everything else is a 500.
+// statuses maps what packages report to what HTTP says; the first match counts, everything else is a 500. Where message is empty the error's own text
+// is shown, without what the packages on its way added.
 var statuses = []struct {
-	match  func(error) bool
-	status int
-	code   string
+	target  error
+	status  int
+	code    string
+	message string
 }{
-	{is(answer.ErrInvalid), http.StatusBadRequest, "invalid_question"},
-	{is(llm.ErrTooLong), http.StatusUnprocessableEntity, "context_length_exceeded"},
-	{is(llm.ErrBusy), http.StatusTooManyRequests, "engine_busy"},
-	{is(llm.ErrClosed), http.StatusServiceUnavailable, "shutting_down"},
-	{is(llm.ErrUnhealthy), http.StatusServiceUnavailable, "engine_unhealthy"},
-	{is(store.ErrNotFound), http.StatusNotFound, "not_found"},
-	{is(store.ErrIndexMismatch), http.StatusConflict, "index_mismatch"},
-	{is(store.ErrUnavailable), http.StatusServiceUnavailable, "database_unavailable"},
-	{is(context.DeadlineExceeded), http.StatusGatewayTimeout, "timeout"},
+	{answer.ErrInvalid, http.StatusBadRequest, "invalid_question", ""},
+	{llm.ErrTooLong, http.StatusUnprocessableEntity, "context_length_exceeded", ""},
+	{llm.ErrBusy, http.StatusTooManyRequests, "engine_busy", "the language model has as many requests waiting as it takes; try again later"},
+	{errFull, http.StatusTooManyRequests, "too_many_requests", "the server has as many requests under way as it takes; try again later"},
+	{errStopping, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
+	{llm.ErrClosed, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
+	{llm.ErrUnhealthy, http.StatusServiceUnavailable, "engine_unhealthy", "the language model stopped after an internal error; ragd has to be restarted"},
+	{store.ErrNotFound, http.StatusNotFound, "not_found", ""},
+	{store.ErrIndexMismatch, http.StatusConflict, "index_mismatch", ""},
+	{store.ErrUnavailable, http.StatusServiceUnavailable, "database_unavailable", "the database cannot be reached; try again shortly"},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout", "the request took too long"},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "body_timeout", "the request's body did not arrive in time"},
 }
 
-func is(target error) func(error) bool {
-	return func(err error) bool { return errors.Is(err, target) }
-}
-
-// ingestStatus maps the class of a refused document.
+// ingestStatus maps the class of a refused document; the others are 422.
 var ingestStatus = map[ingest.Class]int{
 	ingest.Unsupported: http.StatusUnsupportedMediaType,
 	ingest.TooLarge:    http.StatusRequestEntityTooLarge,
-	ingest.TooDeep:     http.StatusUnprocessableEntity,
 }
 
 // describe turns err into a status and a body that may be shown to the caller.
@@ -77,54 +78,95 @@ func describe(err error, requestID string) (int, errorDetail) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &bad):
-		return bad.status, errorDetail{Message: bad.message, Type: "invalid_request_error", Param: bad.param, Code: bad.code}
+		return bad.status, detailOf(bad.status, bad.code, bad.param, bad.message)
 	case errors.As(err, &tooLarge):
-		return http.StatusRequestEntityTooLarge, errorDetail{
-			Message: fmt.Sprintf("the request body is larger than %d bytes", tooLarge.Limit), Type: "invalid_request_error", Code: "too_large"}
+		return http.StatusRequestEntityTooLarge, detailOf(http.StatusRequestEntityTooLarge, "too_large", "",
+			fmt.Sprintf("the request body is larger than the %d bytes that are taken", tooLarge.Limit))
 	case errors.As(err, &refused):
 		status, ok := ingestStatus[refused.Class]
 		if !ok {
 			status = http.StatusUnprocessableEntity
 		}
-		return status, errorDetail{Message: refused.Message, Type: "invalid_request_error", Code: string(refused.Class)}
+		return status, detailOf(status, string(refused.Class), "", refused.Message)
 	}
 	for _, s := range statuses {
-		if s.match(err) {
-			kind := "invalid_request_error"
-			if s.status >= 500 || s.status == http.StatusTooManyRequests {
-				kind = "server_error"
-			}
-			return s.status, errorDetail{Message: err.Error(), Type: kind, Code: s.code}
+		if !errors.Is(err, s.target) {
+			continue
 		}
+		message := s.message
+		if message == "" {
+			message = innermost(err, s.target)
+		}
+		return s.status, detailOf(s.status, s.code, "", message)
 	}
-	return http.StatusInternalServerError, errorDetail{
-		Message: "internal error; the server's log has more under request " + requestID, Type: "server_error", Code: "internal"}
+	return http.StatusInternalServerError, detailOf(http.StatusInternalServerError, "internal", "", "internal error; the server's log has more under request "+requestID)
+}
+
+func detailOf(status int, code, param, message string) errorDetail {
+	d := errorDetail{Message: message, Type: "invalid_request_error", Code: code}
+	switch {
+	case status == http.StatusUnauthorized:
+		d.Type = "authentication_error"
+	case status == http.StatusForbidden:
+		d.Type = "permission_error"
+	case status == http.StatusTooManyRequests:
+		d.Type = "rate_limit_error"
+	case status >= 500:
+		d.Type = "server_error"
+	}
+	if param != "" {
+		d.Param = &param
+	}
+	return d
+}
+
+// innermost returns the text of the error that wraps target itself: the most exact description that has no names of packages and calls in front.
+func innermost(err, target error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil || inner == target || !errors.Is(inner, target) { //nolint:errorlint // the very value is meant
+			return err.Error()
+		}
+		err = inner
+	}
+}
+
+// explain describes err, and logs it when the fault is on the server's side.
+func (s *Server) explain(c *gin.Context, err error) (int, errorDetail) {
+	id := requestID(c)
+	status, detail := describe(err, id)
+	if status >= 500 && !errors.Is(err, errStopping) {
+		s.log.Error("request failed", "request_id", id, "route", c.FullPath(), "status", status, "error", err)
+	}
+	return status, detail
 }
 
 // fail answers with err. A client that left gets nothing, and that is no error of ours.
 func (s *Server) fail(c *gin.Context, err error) {
 	if c.Request.Context().Err() != nil {
-		c.Abort()
+		c.AbortWithStatus(statusClientLeft)
 		return
 	}
-	id := requestID(c)
-	status, detail := describe(err, id)
-	if status == http.StatusInternalServerError {
-		s.log.Error("request failed", "request_id", id, "route", c.FullPath(), "error", err)
-	}
+	status, detail := s.explain(c, err)
 	if after := retryAfter(err); after > 0 {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
-	c.AbortWithStatusJSON(status, errorBody{detail})
+	c.Abort()
+	s.reply(c, status, errorBody{detail})
 }
+
+// statusClientLeft is nginx's number for a client that closed the connection; nobody sees it but the metrics.
+const statusClientLeft = 499
 
 func retryAfter(err error) time.Duration {
 	var busy *llm.BusyError
-	if errors.As(err, &busy) {
+	switch {
+	case errors.As(err, &busy):
 		return max(busy.RetryAfter, time.Second)
-	}
-	if errors.Is(err, store.ErrUnavailable) {
+	case errors.Is(err, errFull), errors.Is(err, store.ErrUnavailable):
 		return 2 * time.Second
+	case errors.Is(err, errStopping), errors.Is(err, llm.ErrClosed):
+		return 10 * time.Second
 	}
 	return 0
 }

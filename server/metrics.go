@@ -20,6 +20,8 @@ type metrics struct {
 	latency    *prometheus.HistogramVec
 	answers    *prometheus.CounterVec
 	firstToken prometheus.Histogram
+	perToken   prometheus.Histogram
+	queued     prometheus.Histogram
 	tokens     *prometheus.CounterVec
 	retrieval  *prometheus.HistogramVec
 }
@@ -31,18 +33,19 @@ func newMetrics(engine *llm.Engine) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ragd_http_requests_total", Help: "Requests by route and status."}, []string{"route", "status"}),
-		latency:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ragd_http_request_seconds", Help: "Time of a request by route.", Buckets: seconds}, []string{"route"}),
+		latency:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ragd_http_request_duration_seconds", Help: "Time of a request by route.", Buckets: seconds}, []string{"route"}),
 		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ragd_answers_total", Help: "Answers by outcome: answered or abstained."}, []string{"outcome"}),
 		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "ragd_first_token_seconds", Help: "From the question to the first generated token.", Buckets: seconds}),
+		perToken: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ragd_token_seconds", Help: "Time per generated token, mean of one answer.",
+			Buckets: []float64{.001, .0025, .005, .01, .02, .04, .08, .16, .32, .64, 1.28}}),
+		queued:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ragd_queue_seconds", Help: "Time that a request waited for the engine.", Buckets: seconds}),
 		tokens:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ragd_tokens_total", Help: "Tokens by kind: prompt, cached or output."}, []string{"kind"}),
 		retrieval: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ragd_retrieval_seconds", Help: "Time of each part of retrieval.", Buckets: seconds}, []string{"part"}),
 	}
-	m.registry.MustRegister(m.requests, m.latency, m.answers, m.firstToken, m.tokens, m.retrieval,
+	m.registry.MustRegister(m.requests, m.latency, m.answers, m.firstToken, m.perToken, m.queued, m.tokens, m.retrieval,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if engine != nil {
-		m.registry.MustRegister(engineGauges(engine)...)
-	}
+	m.registry.MustRegister(engineGauges(engine)...)
 	return m
 }
 
@@ -50,21 +53,39 @@ func engineGauges(engine *llm.Engine) []prometheus.Collector {
 	gauge := func(name, help string, value func(llm.Stats) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(engine.Stats()) })
 	}
+	counter := func(name, help string, value func(llm.Stats) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value(engine.Stats())) })
+	}
 	return []prometheus.Collector{
 		gauge("ragd_engine_running", "Sequences being prefilled or decoded.", func(s llm.Stats) float64 { return float64(s.Running) }),
 		gauge("ragd_engine_waiting", "Requests in the queue.", func(s llm.Stats) float64 { return float64(s.Waiting) }),
 		gauge("ragd_kv_pages", "Pages of the key/value cache.", func(s llm.Stats) float64 { return float64(s.Pages) }),
 		gauge("ragd_kv_pages_free", "Pages that hold nothing.", func(s llm.Stats) float64 { return float64(s.FreePages) }),
+		counter("ragd_prefix_tokens_seen_total", "Prompt tokens looked up in the prefix cache.", func(s llm.Stats) int64 { return s.PromptTokensSeen }),
+		counter("ragd_prefix_tokens_found_total", "Prompt tokens found in the prefix cache.", func(s llm.Stats) int64 { return s.PromptTokensFound }),
+		counter("ragd_preemptions_total", "Sequences that lost their pages to others for a while.", func(s llm.Stats) int64 { return s.Preemptions }),
+		counter("ragd_cancelled_total", "Generations that were cancelled.", func(s llm.Stats) int64 { return s.Cancelled }),
 		gauge("ragd_kv_pages_cached", "Pages that hold prefixes for reuse.", func(s llm.Stats) float64 { return float64(s.CachedPages) }),
 	}
 }
 
-// observe counts and times the requests of the API.
-func (m *metrics) observe(c *gin.Context) {
-	started := time.Now()
-	c.Next()
-	m.requests.WithLabelValues(c.FullPath(), strconv.Itoa(c.Writer.Status())).Inc()
-	m.latency.WithLabelValues(c.FullPath()).Observe(time.Since(started).Seconds())
+// observe counts and times one request of the API.
+func (m *metrics) observe(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.latency.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// used counts what the engine did for one request.
+func (m *metrics) used(u llm.Usage) {
+	for kind, n := range map[string]int{"prompt": u.PromptTokens, "cached": u.CachedTokens, "output": u.OutputTokens} {
+		m.tokens.WithLabelValues(kind).Add(float64(n))
+	}
+	if u.OutputTokens > 1 {
+		m.perToken.Observe(u.Decode.Seconds() / float64(u.OutputTokens))
+	}
+	if u.OutputTokens > 0 {
+		m.queued.Observe(u.Queue.Seconds())
+	}
 }
 
 func (m *metrics) answered(a *answer.Answer) {
@@ -76,9 +97,7 @@ func (m *metrics) answered(a *answer.Answer) {
 	if a.FirstToken > 0 {
 		m.firstToken.Observe(a.FirstToken.Seconds())
 	}
-	for kind, n := range map[string]int{"prompt": a.Usage.PromptTokens, "cached": a.Usage.CachedTokens, "output": a.Usage.OutputTokens} {
-		m.tokens.WithLabelValues(kind).Add(float64(n))
-	}
+	m.used(a.Usage)
 	for part, d := range map[string]time.Duration{
 		"embed": a.Retrieval.Embed, "dense": a.Retrieval.Dense, "lexical": a.Retrieval.Lexical, "fetch": a.Retrieval.Fetch, "rerank": a.Retrieval.Rerank,
 	} {

@@ -1,23 +1,34 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"path"
 	"strings"
-	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
 	"ragd/ingest"
 )
 
+// uploadsAtOnce bounds the files in memory.
+const uploadsAtOnce = 4
+
 // upload is POST /v1/documents, a multipart form with a field "file" and optional fields "corpus" (default "default") and "path" (default: the file's
 // name). The answer comes when the bytes are stored; reading and indexing them goes on behind it, and GET /v1/documents/{id} shows how far it is.
 func (s *Server) upload(c *gin.Context) {
+	// A file is in memory from here until it is stored: uploads take turns.
+	select {
+	case s.uploads <- struct{}{}:
+		defer func() { <-s.uploads }()
+	case <-c.Request.Context().Done():
+		s.fail(c, c.Request.Context().Err())
+		return
+	}
 	candidate, data, err := readUpload(c)
 	if err != nil {
 		s.fail(c, err)
@@ -37,10 +48,10 @@ func (s *Server) upload(c *gin.Context) {
 	status := http.StatusOK
 	if outcome == ingest.Queued {
 		status = http.StatusAccepted
-		s.worker.wake(candidate.Corpus)
+		s.wake()
 	}
 	c.Header("Location", "/v1/documents/"+formatID(int64(d.ID)))
-	c.JSON(status, documentOf(d))
+	s.reply(c, status, documentOf(d))
 }
 
 // readUpload takes the parts of the form in whatever order they come.
@@ -62,34 +73,55 @@ func readUpload(c *gin.Context) (candidate ingest.Candidate, data []byte, err er
 			return candidate, nil, err
 		}
 	}
+	if _, err := io.Copy(io.Discard, c.Request.Body); err != nil { // what may follow the form; see patientBody
+		return candidate, nil, uploadError(err)
+	}
 	switch {
 	case data == nil:
 		return candidate, nil, invalid("file", "the form has no field named file")
 	case !corpusName.MatchString(candidate.Corpus):
 		return candidate, nil, invalid("corpus", "corpus %q: a name has 1 to 64 letters, digits, dots, dashes and underscores and begins with a letter or digit", candidate.Corpus)
-	case candidate.Path == "" || candidate.Path == ".":
+	case candidate.Path == "":
 		return candidate, nil, invalid("path", "the file has no name; give one in the field path")
+	case len(candidate.Path) > maxPath || !utf8.ValidString(candidate.Path) || strings.ContainsFunc(candidate.Path, unicode.IsControl):
+		return candidate, nil, invalid("path", "a path has at most %d bytes of UTF-8 and no control characters", maxPath)
 	}
 	return candidate, data, nil
 }
 
+// maxPath is the length of the longest path that common file systems have.
+const maxPath = 4096
+
+// maxField bounds a field of the form that is not the file.
+const maxField = maxPath + 1
+
 func readPart(part *multipart.Part, candidate *ingest.Candidate, data []byte) ([]byte, error) {
+	name := part.FormName()
+	if name != "file" {
+		content, err := io.ReadAll(io.LimitReader(part, maxField))
+		switch {
+		case err != nil:
+			return nil, uploadError(err)
+		case name == "corpus":
+			candidate.Corpus = strings.TrimSpace(string(content))
+		case name == "path":
+			candidate.Path = cleanPath(string(content))
+		default:
+			return nil, invalid(name, "the form has a field %q; it takes file, corpus and path", name)
+		}
+		return data, nil
+	}
+	if data != nil {
+		return nil, invalid("file", "the form has more than one file; send each in a request of its own")
+	}
 	content, err := io.ReadAll(part)
 	if err != nil {
 		return nil, uploadError(err)
 	}
-	switch part.FormName() {
-	case "corpus":
-		candidate.Corpus = strings.TrimSpace(string(content))
-	case "path":
-		candidate.Path = cleanPath(string(content))
-	case "file":
-		if candidate.Path == "" {
-			candidate.Path = cleanPath(part.FileName())
-		}
-		return content, nil
+	if candidate.Path == "" {
+		candidate.Path = cleanPath(part.FileName())
 	}
-	return data, nil
+	return content, nil
 }
 
 // cleanPath makes a client's path a relative one that stays below its corpus.
@@ -99,76 +131,9 @@ func cleanPath(p string) string {
 
 func uploadError(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &tooLarge) || errors.As(err, &timeout) && timeout.Timeout() {
 		return err
 	}
 	return invalid("", "the upload broke off or is not a valid form: %v", err)
-}
-
-// worker runs the pipeline for corpora that wait, one after the other.
-type worker struct {
-	pipeline *ingest.Pipeline
-	mu       sync.Mutex
-	waiting  []string
-	signal   chan struct{} // has room for one
-}
-
-func newWorker(p *ingest.Pipeline) *worker {
-	return &worker{pipeline: p, signal: make(chan struct{}, 1)}
-}
-
-// wake asks for corpus to be worked on.
-func (w *worker) wake(corpus string) {
-	w.mu.Lock()
-	w.waiting = append(w.waiting, corpus)
-	w.mu.Unlock()
-	select {
-	case w.signal <- struct{}{}:
-	default:
-	}
-}
-
-func (w *worker) next() (string, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.waiting) == 0 {
-		return "", false
-	}
-	corpus := w.waiting[0]
-	w.waiting = w.waiting[1:]
-	return corpus, true
-}
-
-// work serves the queue until ctx ends. What is not finished then waits in the database for the next start.
-func (s *Server) work(ctx context.Context) {
-	s.resume(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.worker.signal:
-		}
-		for corpus, ok := s.worker.next(); ok; corpus, ok = s.worker.next() {
-			report, err := s.Pipeline.Run(ctx, "", corpus, nil, nil)
-			if err != nil && ctx.Err() == nil {
-				s.log.Error("ingest", "corpus", corpus, "error", err)
-				continue
-			}
-			s.log.Info("ingested", "corpus", corpus, "documents", report.Documents, "passages", report.Passages, "failed", len(report.Failed))
-		}
-	}
-}
-
-// resume queues the corpora in which an earlier process left something undone.
-func (s *Server) resume(ctx context.Context) {
-	list, err := s.Library.Corpora(ctx, "")
-	if err != nil {
-		s.log.Error("look for unfinished documents", "error", err)
-		return
-	}
-	for _, k := range list {
-		if k.Waiting > 0 {
-			s.worker.wake(k.Name)
-		}
-	}
 }

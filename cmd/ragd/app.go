@@ -31,6 +31,7 @@ type app struct {
 
 	pool     *kernel.Pool
 	embedder *embed.Encoder
+	reranker *embed.Reranker
 	db       *store.Store
 	engine   *llm.Engine
 }
@@ -165,6 +166,9 @@ func (a *app) openReranker(ctx context.Context) (retrieve.Reranker, error) {
 	if name == "none" {
 		return nil, nil
 	}
+	if a.reranker != nil {
+		return a.reranker, nil
+	}
 	if name == "" {
 		set, _ := a.defaults()
 		name = set.Rerank
@@ -173,12 +177,12 @@ func (a *app) openReranker(ctx context.Context) (retrieve.Reranker, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := embed.OpenReranker(path, a.workers(), profile(name))
+	a.reranker, err = embed.OpenReranker(path, a.workers(), profile(name))
 	if err != nil {
 		return nil, err
 	}
-	a.closers = append(a.closers, r.Close)
-	return r, nil
+	a.closers = append(a.closers, a.reranker.Close)
+	return a.reranker, nil
 }
 
 // openStore connects to the database: the one of DATABASE_URL, else the private one, which is installed and started when needed.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"ragd/answer"
 	"ragd/llm/sample"
 	"ragd/retrieve"
+	"ragd/server"
 )
 
 type askCmd struct {
@@ -19,7 +19,7 @@ type askCmd struct {
 	MaxTokens   int      `help:"Longest answer in tokens." default:"256"`
 	Temperature float32  `help:"0 is reproducible; higher is freer." default:"0"`
 	Seed        uint64   `help:"Seed of the random choices when the temperature is above 0."`
-	JSON        bool     `help:"Print the answer as one JSON object." name:"json"`
+	JSON        bool     `help:"Print the answer as one JSON object, the same as POST /v1/ask." name:"json"`
 	Explain     bool     `help:"Show the passages with their scores, the token budget and the timings."`
 }
 
@@ -49,9 +49,7 @@ func (k askCmd) Run(ctx ctxBinding, a *app) error {
 		case event.Text != "" && !k.JSON:
 			fmt.Print(event.Text)
 		case event.Done != nil && k.JSON:
-			enc := json.NewEncoder(os.Stdout)
-			enc.SetEscapeHTML(false)
-			return enc.Encode(event.Done)
+			return server.WriteAnswer(os.Stdout, event.Done)
 		case event.Done != nil:
 			fmt.Println()
 			printSources(os.Stdout, event.Done)

@@ -35,7 +35,7 @@ func (k serveCmd) Run(ctx ctxBinding, a *app) error {
 
 func (k serveCmd) key() (string, error) {
 	if k.APIKeyFile == "" {
-		return k.APIKey, nil
+		return strings.TrimSpace(k.APIKey), nil
 	}
 	data, err := os.ReadFile(k.APIKeyFile)
 	if err != nil {
@@ -58,8 +58,13 @@ func (a *app) serve(ctx ctxBinding, c server.Config) error {
 	if err != nil {
 		return err
 	}
+	reranker, err := a.openReranker(ctx)
+	if err != nil {
+		return err
+	}
 	s, err := server.New(server.Parts{
-		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Pipeline: pipeline, Embedder: a.embedder, Engine: engine,
+		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Pipeline: pipeline, Embedder: a.embedder,
+		Reranker: reranker, Engine: engine,
 	}, c, a.log)
 	if err != nil {
 		return err

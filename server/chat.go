@@ -1,11 +1,10 @@
 package server
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
-	"math"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"ragd/answer"
-	"ragd/embed"
 	"ragd/llm"
 	"ragd/llm/chat"
 	"ragd/llm/sample"
@@ -22,7 +20,8 @@ import (
 )
 
 // chatRequest is the part of an OpenAI chat completion request that ragd takes. Corpora is ours: when it is present ("*" for all), the last user message
-// is answered from the documents, with citations as annotations; otherwise the messages go to the model as they are.
+// is answered from the documents, with citations as annotations; otherwise the messages go to the model as they are. There is one answer model, so
+// Model is not looked at; the response names the one that wrote.
 type chatRequest struct {
 	Model               string          `json:"model"`
 	Messages            []chatMessage   `json:"messages"`
@@ -31,7 +30,7 @@ type chatRequest struct {
 	MaxCompletionTokens int             `json:"max_completion_tokens"`
 	Temperature         *float32        `json:"temperature"`
 	TopP                float32         `json:"top_p"`
-	Seed                uint64          `json:"seed"`
+	Seed                int64           `json:"seed"`
 	Stop                json.RawMessage `json:"stop"`
 	PresencePenalty     float32         `json:"presence_penalty"`
 	FrequencyPenalty    float32         `json:"frequency_penalty"`
@@ -39,8 +38,15 @@ type chatRequest struct {
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	N    int    `json:"n"`
-	User string `json:"user"`
+	N int `json:"n"`
+
+	// What would change the answer and is not offered: refused rather than ignored.
+	Tools          []json.RawMessage `json:"tools"`
+	Functions      []json.RawMessage `json:"functions"`
+	LogProbs       bool              `json:"logprobs"`
+	ResponseFormat struct {
+		Type string `json:"type"`
+	} `json:"response_format"`
 }
 
 type chatMessage struct {
@@ -51,7 +57,7 @@ type chatMessage struct {
 // text is the message's content: a string, or parts of which the text ones count.
 func (m chatMessage) text() (string, error) {
 	var plain string
-	if json.Unmarshal(m.Content, &plain) == nil {
+	if json.Unmarshal(m.Content, &plain) == nil { // null, as in an assistant's message that only called tools, is ""
 		return plain, nil
 	}
 	var parts []struct{ Type, Text string }
@@ -120,11 +126,14 @@ func usageOf(u llm.Usage) *completionUsage {
 // chatCompletions is POST /v1/chat/completions.
 func (s *Server) chatCompletions(c *gin.Context) {
 	var body chatRequest
-	if err := json.NewDecoder(c.Request.Body).Decode(&body); err != nil { // unknown fields are tolerated here: SDKs send many
-		s.fail(c, invalid("", "the body is not a chat completion request: %v", err))
-		return
+	err := decode(c, &body, tolerateUnknown)
+	if err == nil {
+		err = body.check()
 	}
-	messages, err := body.messages()
+	var messages []chat.Message
+	if err == nil {
+		messages, err = body.messages()
+	}
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -133,23 +142,57 @@ func (s *Server) chatCompletions(c *gin.Context) {
 		ID: "chatcmpl-" + uuid.NewString(), Object: "chat.completion", Created: time.Now().Unix(),
 		Model: s.Engine.Name(), SystemFingerprint: s.Engine.Fingerprint(), Choices: []completionChoice{},
 	}}
-	if len(body.Corpora) > 0 {
-		reply.fromDocuments(messages)
-		return
+	if body.Stream {
+		reply.head.Object = "chat.completion.chunk"
+		reply.out = s.openStream(c, false)
+		defer reply.out.close()
 	}
-	reply.fromModel(messages)
+	if len(body.Corpora) > 0 {
+		err = reply.fromDocuments(messages)
+	} else {
+		err = reply.fromModel(messages)
+	}
+	switch {
+	case err != nil && body.Stream:
+		reply.out.fail(err)
+	case err != nil:
+		s.fail(c, err)
+	}
+}
+
+func (r chatRequest) check() error {
+	between := func(name string, x, low, high float32) error {
+		if !(x >= low && x <= high) {
+			return invalid(name, "%s is %g; it must be between %g and %g", name, x, low, high)
+		}
+		return nil
+	}
+	switch {
+	case len(r.Messages) == 0:
+		return invalid("messages", "messages is empty")
+	case r.N > 1:
+		return invalid("n", "n is %d; one choice per request is offered", r.N)
+	case r.MaxTokens < 0 || r.MaxCompletionTokens < 0:
+		return invalid("max_tokens", "max_tokens must not be negative")
+	case len(r.Tools) > 0 || len(r.Functions) > 0:
+		return invalid("tools", "tools are not offered")
+	case r.LogProbs:
+		return invalid("logprobs", "logprobs are not offered")
+	case r.ResponseFormat.Type != "" && r.ResponseFormat.Type != "text":
+		return invalid("response_format", "response_format %q is not offered; only text is", r.ResponseFormat.Type)
+	}
+	if _, err := r.stops(); err != nil {
+		return err
+	}
+	temperature := float32(0)
+	if r.Temperature != nil {
+		temperature = *r.Temperature
+	}
+	return errors.Join(between("temperature", temperature, 0, 2), between("top_p", r.TopP, 0, 1),
+		between("presence_penalty", r.PresencePenalty, -2, 2), between("frequency_penalty", r.FrequencyPenalty, -2, 2))
 }
 
 func (r chatRequest) messages() ([]chat.Message, error) {
-	if len(r.Messages) == 0 {
-		return nil, invalid("messages", "messages is empty")
-	}
-	if r.N > 1 {
-		return nil, invalid("n", "n is %d; one choice per request is supported", r.N)
-	}
-	if r.Temperature != nil && (*r.Temperature < 0 || *r.Temperature > 2) {
-		return nil, invalid("temperature", "temperature is %g; it must be between 0 and 2", *r.Temperature)
-	}
 	messages := make([]chat.Message, len(r.Messages))
 	for i, m := range r.Messages {
 		text, err := m.text()
@@ -172,7 +215,7 @@ func (r chatRequest) messages() ([]chat.Message, error) {
 func (r chatRequest) maxTokens() int { return max(r.MaxTokens, r.MaxCompletionTokens) }
 
 func (r chatRequest) sampling() sample.Params {
-	p := sample.Params{Temperature: 1, TopP: r.TopP, Seed: r.Seed, PresencePenalty: r.PresencePenalty, FrequencyPenalty: r.FrequencyPenalty}
+	p := sample.Params{Temperature: 1, TopP: r.TopP, Seed: uint64(r.Seed), PresencePenalty: r.PresencePenalty, FrequencyPenalty: r.FrequencyPenalty}
 	if r.Temperature != nil {
 		p.Temperature = *r.Temperature
 	}
@@ -183,76 +226,76 @@ func (r chatRequest) stops() ([]string, error) {
 	if len(r.Stop) == 0 || string(r.Stop) == "null" {
 		return nil, nil
 	}
+	var stops []string
 	var one string
 	if json.Unmarshal(r.Stop, &one) == nil {
-		return []string{one}, nil
-	}
-	var many []string
-	if err := json.Unmarshal(r.Stop, &many); err != nil || len(many) > 4 {
+		stops = []string{one}
+	} else if err := json.Unmarshal(r.Stop, &stops); err != nil || len(stops) > 4 {
 		return nil, invalid("stop", "stop must be a string or a list of at most 4 strings")
 	}
-	return many, nil
+	if slices.Contains(stops, "") {
+		return nil, invalid("stop", "a stop string is empty")
+	}
+	return stops, nil
 }
 
-// chatReply writes one completion, whole or as a stream.
+// chatReply writes one completion, whole or, when out is not nil, as a stream.
 type chatReply struct {
 	server *Server
 	c      *gin.Context
 	body   chatRequest
 	head   completion
 	out    *stream
+	begun  bool // the first chunk, which names the role, was sent
 }
 
 // fromModel lets the model continue the messages.
-func (r *chatReply) fromModel(messages []chat.Message) {
+func (r *chatReply) fromModel(messages []chat.Message) error {
 	s, ctx := r.server, r.c.Request.Context()
 	prompt, err := s.Engine.Chat().Encode(messages, true)
 	if err != nil {
-		s.fail(r.c, invalid("messages", "the model's chat template refuses these messages: %v", err))
-		return
+		return invalid("messages", "the model's chat template refuses these messages: %v", err)
 	}
 	stops, err := r.body.stops()
 	if err != nil {
-		s.fail(r.c, err)
-		return
+		return err
 	}
 	generated, err := s.Engine.Generate(ctx, llm.Request{
 		Prompt: prompt, MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Stop: stops, Namespace: s.tenant(r.c),
 	})
 	if err != nil {
-		s.fail(r.c, err)
-		return
+		return err
 	}
 	var text strings.Builder
 	for event, err := range generated.Events() {
-		if err != nil {
-			r.fail(err)
-			return
+		if err == nil {
+			text.WriteString(event.Text)
+			err = r.delta(event.Text)
 		}
-		text.WriteString(event.Text)
-		if event.Text != "" && r.delta(event.Text) != nil {
-			return
+		if err != nil {
+			return err
 		}
 	}
-	r.finish(text.String(), nil, generated.FinishReason(), generated.Usage())
+	s.metrics.used(generated.Usage())
+	return r.finish(text.String(), nil, generated.FinishReason(), generated.Usage())
 }
 
 // fromDocuments answers the last message from the documents; earlier ones are the conversation.
-func (r *chatReply) fromDocuments(messages []chat.Message) {
+func (r *chatReply) fromDocuments(messages []chat.Message) error {
 	s := r.server
-	q := answer.Question{MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Namespace: s.tenant(r.c), Filter: retrieve.Filter{Tenant: s.tenant(r.c)}}
+	last := messages[len(messages)-1]
+	if last.Role != "user" {
+		return invalid("messages", "the last message must be the user's question")
+	}
+	q := answer.Question{
+		Text: last.Content, MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Namespace: s.tenant(r.c), Filter: retrieve.Filter{Tenant: s.tenant(r.c)},
+	}
 	if r.body.Temperature == nil {
 		q.Sampling.Temperature = 0 // answers from documents are reproducible unless asked otherwise
 	}
-	if r.body.Corpora[0] != "*" {
+	if !slices.Contains(r.body.Corpora, "*") {
 		q.Filter.Corpora = r.body.Corpora
 	}
-	last := messages[len(messages)-1]
-	if last.Role != "user" {
-		s.fail(r.c, invalid("messages", "the last message must be the user's question"))
-		return
-	}
-	q.Text = last.Content
 	for i := 0; i+1 < len(messages)-1; i++ {
 		if messages[i].Role == "user" && messages[i+1].Role == "assistant" {
 			q.History = append(q.History, answer.Turn{Question: messages[i].Content, Answer: messages[i+1].Content})
@@ -261,15 +304,17 @@ func (r *chatReply) fromDocuments(messages []chat.Message) {
 	for event, err := range s.Answerer.Answer(r.c.Request.Context(), q) {
 		switch {
 		case err != nil:
-			r.fail(err)
-			return
-		case event.Text != "" && r.delta(event.Text) != nil:
-			return
 		case event.Done != nil:
 			s.answered(r.c, event.Done)
-			r.finish(event.Done.Text, annotations(event.Done), "stop", event.Done.Usage)
+			err = r.finish(event.Done.Text, annotations(event.Done), "stop", event.Done.Usage)
+		default:
+			err = r.delta(event.Text)
+		}
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // annotations are the citations of a, in code points of its text.
@@ -287,14 +332,12 @@ func annotations(a *answer.Answer) []annotation {
 
 // delta sends new text when the reply is a stream.
 func (r *chatReply) delta(text string) error {
-	if !r.body.Stream {
+	if r.out == nil || text == "" && r.begun {
 		return nil
 	}
 	message := &completionMessage{Content: text}
-	if r.out == nil {
-		r.out = openStream(r.c, false)
-		r.head.Object = "chat.completion.chunk"
-		message.Role = "assistant"
+	if !r.begun {
+		r.begun, message.Role = true, "assistant"
 	}
 	return r.chunk(completionChoice{Delta: message})
 }
@@ -305,129 +348,26 @@ func (r *chatReply) chunk(choice completionChoice) error {
 	return r.out.send("", chunk)
 }
 
-// finish ends the reply.
-func (r *chatReply) finish(text string, notes []annotation, reason string, usage llm.Usage) {
-	if !r.body.Stream {
+// finish ends the reply. In a stream the citations come with the last delta, because OpenAI's has no place for them.
+func (r *chatReply) finish(text string, notes []annotation, reason string, usage llm.Usage) error {
+	if r.out == nil {
 		r.head.Choices = []completionChoice{{Message: &completionMessage{Role: "assistant", Content: text, Annotations: notes}, FinishReason: &reason}}
 		r.head.Usage = usageOf(usage)
-		r.c.JSON(http.StatusOK, r.head)
-		return
+		r.server.reply(r.c, http.StatusOK, r.head)
+		return nil
 	}
-	if r.out == nil && r.delta("") != nil {
-		return
+	if err := r.delta(""); err != nil {
+		return err
 	}
-	defer r.out.close()
-	if r.chunk(completionChoice{Delta: &completionMessage{Annotations: notes}, FinishReason: &reason}) != nil {
-		return
+	if err := r.chunk(completionChoice{Delta: &completionMessage{Annotations: notes}, FinishReason: &reason}); err != nil {
+		return err
 	}
 	if r.body.StreamOptions.IncludeUsage {
 		last := r.head
 		last.Usage = usageOf(usage)
-		if r.out.send("", last) != nil {
-			return
+		if err := r.out.send("", last); err != nil {
+			return err
 		}
 	}
-	_ = r.out.write("data: [DONE]\n\n")
-}
-
-// fail ends the reply with an error: a status before the stream began, an event afterwards.
-func (r *chatReply) fail(err error) {
-	if r.out == nil {
-		r.server.fail(r.c, err)
-		return
-	}
-	defer r.out.close()
-	_, detail := describe(err, requestID(r.c))
-	_ = r.out.send("", errorBody{detail})
-}
-
-// embeddingRequest is the body of POST /v1/embeddings. Role is ours: "query" or "passage", for models that tell them apart.
-type embeddingRequest struct {
-	Model          string          `json:"model"`
-	Input          json.RawMessage `json:"input"`
-	EncodingFormat string          `json:"encoding_format"`
-	Dimensions     int             `json:"dimensions"`
-	Role           string          `json:"role"`
-	User           string          `json:"user"`
-}
-
-// maxInputs is OpenAI's bound on the texts of one request.
-const maxInputs = 2048
-
-func (r embeddingRequest) inputs(dim int) ([]string, error) {
-	var one string
-	var many []string
-	if json.Unmarshal(r.Input, &one) == nil {
-		many = []string{one}
-	} else if err := json.Unmarshal(r.Input, &many); err != nil {
-		return nil, invalid("input", "input must be a string or a list of strings")
-	}
-	switch {
-	case len(many) == 0 || len(many) > maxInputs:
-		return nil, invalid("input", "input holds %d texts; it must hold 1 to %d", len(many), maxInputs)
-	case r.Dimensions != 0 && r.Dimensions != dim:
-		return nil, invalid("dimensions", "the embedding model has %d dimensions; shorter vectors are not offered", dim)
-	case r.EncodingFormat != "" && r.EncodingFormat != "float" && r.EncodingFormat != "base64":
-		return nil, invalid("encoding_format", "encoding_format is %q; it must be float or base64", r.EncodingFormat)
-	}
-	return many, nil
-}
-
-// embeddings is POST /v1/embeddings.
-func (s *Server) embeddings(c *gin.Context) {
-	var body embeddingRequest
-	if err := decode(c, &body); err != nil {
-		s.fail(c, err)
-		return
-	}
-	texts, err := body.inputs(s.Embedder.Dim())
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	role := embed.Passage
-	if body.Role == "query" {
-		role = embed.Query
-	}
-	vectors, err := s.Embedder.Embed(c.Request.Context(), role, texts)
-	if err != nil {
-		s.fail(c, err)
-		return
-	}
-	data := make([]gin.H, len(vectors))
-	for i, v := range vectors {
-		data[i] = gin.H{"object": "embedding", "index": i, "embedding": v}
-		if body.EncodingFormat == "base64" {
-			data[i]["embedding"] = base64Vector(v)
-		}
-	}
-	tokens := 0
-	for _, t := range texts {
-		tokens += s.countTokens(t)
-	}
-	c.JSON(http.StatusOK, gin.H{"object": "list", "data": data, "model": s.Embedder.Model(), "usage": gin.H{"prompt_tokens": tokens, "total_tokens": tokens}})
-}
-
-func (s *Server) countTokens(text string) int {
-	if counter, ok := s.Embedder.(interface{ Tokens(string) int }); ok {
-		return counter.Tokens(text)
-	}
-	return 0
-}
-
-// base64Vector encodes v as little-endian float32, as OpenAI does.
-func base64Vector(v embed.Vector) string {
-	b := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return base64.StdEncoding.EncodeToString(b)
-}
-
-// models is GET /v1/models.
-func (s *Server) models(c *gin.Context) {
-	c.JSON(http.StatusOK, gin.H{"object": "list", "data": []gin.H{
-		{"id": s.Engine.Name(), "object": "model", "owned_by": "ragd", "created": 0},
-		{"id": s.Embedder.Model(), "object": "model", "owned_by": "ragd", "created": 0},
-	}})
+	return r.out.write([]byte("data: [DONE]\n\n"))
 }

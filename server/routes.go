@@ -1,0 +1,252 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	_ "embed"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"ragd/web"
+)
+
+func init() { gin.SetMode(gin.ReleaseMode) } // gin keeps its mode in a global; set before any goroutine runs
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// routes is the table of everything that is served; openapi.yaml describes the same.
+func (s *Server) routes() http.Handler {
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false // a redirected POST loses its body in some clients
+	r.Use(s.identify, s.observe, s.recover, s.secure, s.patience)
+	ok := func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }
+	description := func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml; charset=utf-8", openAPI) }
+	for path, handler := range map[string]gin.HandlerFunc{"/livez": ok, "/healthz": ok, "/readyz": s.ready, "/openapi.yaml": description} {
+		r.GET(path, handler)
+		r.HEAD(path, handler)
+	}
+	r.GET("/metrics", s.local, s.authorize, s.metrics.serve)
+
+	v1 := r.Group("/v1", s.local, s.authorize, s.admit)
+	v1.POST("/ask", s.ask)
+	v1.POST("/search", s.search)
+	v1.POST("/rerank", s.rerank)
+	v1.GET("/corpora", s.corpora)
+	v1.GET("/documents", s.documents)
+	v1.POST("/documents", s.upload)
+	v1.GET("/documents/:id", s.document)
+	v1.DELETE("/documents/:id", s.deleteDocument)
+	v1.GET("/passages/:id", s.passage)
+	v1.GET("/models", s.models)
+	v1.POST("/chat/completions", s.chatCompletions)
+	v1.POST("/embeddings", s.embeddings)
+
+	files := http.FileServerFS(web.Files())
+	r.NoRoute(func(c *gin.Context) {
+		method, path := c.Request.Method, c.Request.URL.Path
+		if method != http.MethodGet && method != http.MethodHead || strings.HasPrefix(path, "/v1/") {
+			s.fail(c, &badRequest{status: http.StatusNotFound, code: "not_found", message: "there is no route " + method + " " + path})
+			return
+		}
+		c.Header("Cache-Control", "no-cache") // the page changes with the binary
+		files.ServeHTTP(c.Writer, c.Request)
+	})
+	r.NoMethod(func(c *gin.Context) { // gin has set Allow
+		if c.Request.Method == http.MethodOptions {
+			c.AbortWithStatus(http.StatusNoContent)
+			return
+		}
+		s.fail(c, &badRequest{status: http.StatusMethodNotAllowed, code: "method_not_allowed",
+			message: c.Request.Method + " is not a method of " + c.Request.URL.Path + "; it takes " + c.Writer.Header().Get("Allow")})
+	})
+	return r
+}
+
+const requestIDKey = "ragd.request_id"
+
+// identify gives each request an id; a client's own is kept when it is short and plain.
+func (s *Server) identify(c *gin.Context) {
+	id := c.GetHeader("X-Request-Id")
+	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) {
+		id = uuid.NewString()
+	}
+	c.Set(requestIDKey, id)
+	c.Header("X-Request-Id", id)
+}
+
+func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+
+// recover turns a panic, which is a bug of ours, into a 500 for one client.
+func (s *Server) recover(c *gin.Context) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler { //nolint:errorlint // a sentinel that is panicked with, never wrapped
+			panic(v)
+		}
+		s.log.Error("panic", "request_id", requestID(c), "route", c.FullPath(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler) // cut the connection: the client must not take half a response for a whole one
+		}
+		s.fail(c, fmt.Errorf("server: panic: %v", v))
+	}()
+	c.Next()
+}
+
+// secure sets the headers that keep the page to itself.
+func (s *Server) secure(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	if strings.HasPrefix(c.Request.URL.Path, "/v1/") {
+		h.Set("Cache-Control", "no-store") // documents do not belong in a browser's cache
+	}
+}
+
+// local guards a server without a key. All that protects it is that other sites cannot reach it from a user's browser: neither by a form or script
+// (Sec-Fetch-Site, Origin) nor by a name of theirs that resolves to this machine (Host).
+func (s *Server) local(c *gin.Context) {
+	if s.config.APIKey != "" {
+		return
+	}
+	host := c.Request.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if !loopback(strings.Trim(host, "[]")) {
+		s.fail(c, &badRequest{status: http.StatusForbidden, code: "forbidden_host", message: "this server answers to loopback names only; set an API key to use another"})
+		return
+	}
+	site := c.GetHeader("Sec-Fetch-Site")
+	origin, err := url.Parse(c.GetHeader("Origin"))
+	foreign := err != nil || origin.Host != "" && origin.Host != c.Request.Host || c.GetHeader("Origin") == "null"
+	if site == "cross-site" || site == "same-site" || foreign {
+		s.fail(c, &badRequest{status: http.StatusForbidden, code: "cross_site", message: "requests from other sites are refused; set an API key to allow programs on other hosts"})
+	}
+}
+
+// bodyLimit bounds JSON bodies; uploads have their own.
+const bodyLimit = 4 << 20
+
+// patience bounds a request's body in size and each read of it in time, and takes back the deadline that an earlier request left on the connection.
+func (s *Server) patience(c *gin.Context) {
+	control := http.NewResponseController(c.Writer)
+	// A writer without deadlines (a test recorder) does without.
+	_ = control.SetWriteDeadline(time.Time{})
+	limit := int64(bodyLimit)
+	if c.Request.Method == http.MethodPost && c.FullPath() == "/v1/documents" {
+		limit = s.config.UploadBytes
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, &patientBody{ReadCloser: c.Request.Body, control: control, timeout: s.config.ReadTimeout}, limit)
+}
+
+// patientBody gives each read a deadline of its own.
+type patientBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	timeout time.Duration
+}
+
+func (b *patientBody) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout))
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		// Behind the body net/http goes on reading, to notice when the client leaves; a deadline left there would look like that.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// authorize lets a request pass that carries the key, or any when there is none.
+func (s *Server) authorize(c *gin.Context) {
+	if s.config.APIKey == "" {
+		return
+	}
+	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
+	sent := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sent[:], s.keyHash[:]) != 1 {
+		c.Header("WWW-Authenticate", "Bearer")
+		s.fail(c, &badRequest{status: http.StatusUnauthorized, code: "invalid_api_key", message: "send the server's API key as Authorization: Bearer KEY"})
+	}
+}
+
+// admit passes a request through the gate.
+func (s *Server) admit(c *gin.Context) {
+	if err := s.gate.enter(); err != nil {
+		s.fail(c, err)
+		return
+	}
+	defer s.gate.leave()
+	c.Next()
+}
+
+// observe counts, times and logs the requests of the API.
+func (s *Server) observe(c *gin.Context) {
+	started := time.Now()
+	c.Next()
+	if !strings.HasPrefix(c.FullPath(), "/v1/") {
+		return
+	}
+	took, status := time.Since(started), c.Writer.Status()
+	s.metrics.observe(c.FullPath(), status, took)
+	s.log.Info("request", "request_id", requestID(c), "method", c.Request.Method, "route", c.FullPath(), "status", status, "ms", milliseconds(took))
+}
+
+// tenant owns what a request may see. One key serves one tenant.
+func (s *Server) tenant(*gin.Context) string { return "" }
+
+// ready reports whether requests would succeed now; ?verbose names each part. It tells strangers no more than that.
+func (s *Server) ready(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), 2*time.Second)
+	defer cancel()
+	running, limit, closed := s.gate.load()
+	load := s.Engine.Stats()
+	checks := []struct {
+		name, state string
+		ok          bool
+	}{
+		{"postgres", "cannot be reached", s.Library.Ping(ctx) == nil},
+		{"engine", "stopped; restart ragd", s.Engine.Healthy()},
+		{"accepting", "the server is stopping", !closed},
+	}
+	if checks[1].ok {
+		checks[1].state = fmt.Sprintf("running=%d waiting=%d", load.Running, load.Waiting)
+	}
+	if !closed {
+		checks[2].state = fmt.Sprintf("requests=%d of %d", running, limit)
+	}
+	status, text := http.StatusOK, ""
+	for _, check := range checks {
+		switch {
+		case !check.ok:
+			status = http.StatusServiceUnavailable
+			text += fmt.Sprintf("[-]%s failed: %s\n", check.name, check.state)
+		case check.name == "postgres":
+			text += "[+]postgres ok\n"
+		default:
+			text += fmt.Sprintf("[+]%s ok: %s\n", check.name, check.state)
+		}
+	}
+	if _, verbose := c.GetQuery("verbose"); !verbose && status == http.StatusOK {
+		text = "ok\n"
+	}
+	c.String(status, text)
+}
