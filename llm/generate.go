@@ -45,6 +45,7 @@ type call struct {
 type answer struct {
 	decoder *tokenizer.Decoder
 	stopper stopper
+	tokens  int  // sent
 	stopped bool // a stop string came; the scheduler's own end is still to come
 }
 

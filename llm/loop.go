@@ -140,6 +140,7 @@ func (e *Engine) token(c *call, ev sched.Event) {
 	if a.stopped {
 		return
 	}
+	a.tokens++
 	text, stopped := a.stopper.push(a.decoder.Push(ev.Token))
 	c.stream.send(Event{Answer: ev.Answer, Token: ev.Token, Text: text, LogProb: ev.LogProb, Top: ev.Top})
 	if !stopped {
@@ -147,15 +148,21 @@ func (e *Engine) token(c *call, ev sched.Event) {
 	}
 	a.stopped = true
 	if u, ok := e.sched.CancelAnswer(ev.Request, ev.Answer); ok {
-		c.stream.finish(ev.Answer, sched.Stop, u)
+		c.finish(ev.Answer, sched.Stop, u)
 	}
+}
+
+// finish ends an answer. Its tokens are those that were sent: guesses may have carried the scheduler beyond a stop string.
+func (c *call) finish(answer int, why sched.Finish, u Usage) {
+	u.OutputTokens = c.answers[answer].tokens
+	c.stream.finish(answer, why, u)
 }
 
 // end sends what was held back and ends the answer.
 func (c *call) end(ev sched.Event) {
 	a := &c.answers[ev.Answer]
 	if a.stopped {
-		c.stream.finish(ev.Answer, sched.Stop, ev.Usage)
+		c.finish(ev.Answer, sched.Stop, ev.Usage)
 		return
 	}
 	text, stopped := a.stopper.push(a.decoder.Flush())
@@ -167,5 +174,5 @@ func (c *call) end(ev sched.Event) {
 	if text != "" {
 		c.stream.send(Event{Answer: ev.Answer, Token: -1, Text: text})
 	}
-	c.stream.finish(ev.Answer, ev.Finish, ev.Usage)
+	c.finish(ev.Answer, ev.Finish, ev.Usage)
 }

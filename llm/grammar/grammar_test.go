@@ -247,7 +247,7 @@ func TestCitedFromRandomLogits(t *testing.T) {
 		for _, passages := range []int{1, 5, 12} {
 			g := Cited(v, CitedOptions{Passages: passages, EverySentence: strict, Refusal: refusal})
 			rng := rand.New(rand.NewPCG(uint64(passages), 9))
-			for i := range 300 {
+			for i := range 80 {
 				text, complete := generate(rng, g, rng.IntN(60), 2000)
 				require.True(t, complete, "run %d never found an end: %q", i, text)
 				if strings.TrimSpace(text) == refusal {

@@ -96,7 +96,7 @@ func TestJSONSchemaFromRandomLogits(t *testing.T) {
 		"verdict":{"enum":["yes","no","nope"]},
 		"score":{"type":"number"}},"required":["claims","verdict"]}`)
 	rng := rand.New(rand.NewPCG(5, 5))
-	for range 300 {
+	for range 100 {
 		text, complete := generate(rng, g, 0, 3000)
 		require.True(t, complete, "%q", text)
 		var r reply
@@ -111,7 +111,7 @@ func TestJSONSchemaFromRandomLogits(t *testing.T) {
 		}
 	}
 	anything := schema(t, `true`)
-	for range 300 {
+	for range 100 {
 		text, _ := generate(rng, anything, 0, 60)
 		m := anything.Matcher()
 		for _, b := range []byte(text) {
