@@ -43,11 +43,14 @@ type worker struct {
 	wake   chan struct{} // capacity 1
 }
 
-// NewPool starts a pool of the given number of threads, the calling one included; with threads <= 0 it takes
-// GOMAXPROCS, which the runtime derives from the processors, the affinity mask and the cgroup's quota.
+// NewPool starts a pool of the given number of threads, the calling one included. With threads <= 0 it takes GOMAXPROCS,
+// which the runtime derives from the processors, the affinity mask and the cgroup's quota, but no more than the cores.
 func NewPool(threads int) *Pool {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
+		if cores := physicalCores(); cores > 0 {
+			threads = min(threads, cores)
+		}
 	}
 	p := &Pool{threads: threads, scratch: make([]scratch, threads)}
 	for i := 1; i < threads; i++ {

@@ -75,7 +75,8 @@ func TestPoolRaisesPanics(t *testing.T) {
 func TestPoolDefaultAndClose(t *testing.T) {
 	before := runtime.NumGoroutine()
 	p := NewPool(0)
-	require.Equal(t, runtime.GOMAXPROCS(0), p.Threads())
+	require.Positive(t, p.Threads())
+	require.LessOrEqual(t, p.Threads(), runtime.GOMAXPROCS(0))
 	p.Run(10, func(int, int) {})
 	p.Close()
 	p.Close()
