@@ -3,7 +3,8 @@ package store
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
+	"errors"
+	"math"
 	"slices"
 )
 
@@ -31,6 +32,8 @@ func encodeBlock(dst []byte, ps []posting) []byte {
 	return dst
 }
 
+var errDamaged = errors.New("the lexical index holds a damaged block: rebuild it with Reindex")
+
 // decodeBlock appends the postings of a block to dst.
 func decodeBlock(dst []posting, data []byte) ([]posting, error) {
 	previous := int64(0)
@@ -39,12 +42,14 @@ func decodeBlock(dst []posting, data []byte) ([]posting, error) {
 		for i := range v {
 			x, n := binary.Uvarint(data[at:])
 			if n <= 0 {
-				return dst, fmt.Errorf("posting block is damaged at byte %d of %d", at, len(data))
+				return dst, errDamaged
 			}
 			v[i] = x
 			at += n
 		}
-		previous += int64(v[0])
+		if previous += int64(v[0]); previous < 0 || v[1]|v[2] > math.MaxUint32 {
+			return dst, errDamaged
+		}
 		dst = append(dst, posting{passage: previous, count: uint32(v[1]), length: uint32(v[2])})
 	}
 	return dst, nil

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
@@ -54,10 +53,12 @@ func (s *scorer) add(t termBlocks) error {
 			count, n2 := binary.Uvarint(data[max(n1, 0):])
 			length, n3 := binary.Uvarint(data[max(n1, 0)+max(n2, 0):])
 			if n1 <= 0 || n2 <= 0 || n3 <= 0 {
-				return fmt.Errorf("a posting block of a question's term is damaged; rebuild the index with Reindex")
+				return errDamaged
 			}
 			data = data[n1+n2+n3:]
-			passage += int64(delta)
+			if passage += int64(delta); passage < 0 || count|length > math.MaxUint32 {
+				return errDamaged
+			}
 			if s.allowed != nil {
 				if _, ok := s.allowed[passage]; !ok {
 					continue

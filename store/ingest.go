@@ -94,8 +94,8 @@ func (s *Store) storeContent(ctx context.Context, tenant string, c ingest.Candid
 		hash, piece := sha256.New(), make([]byte, pieceBytes)
 		for seq := 0; ; seq++ {
 			n, err := io.ReadFull(content, piece)
-			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return fmt.Errorf("read the file: %w", err)
+			if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // these two are ReadFull's own, for the end
+				return &contentError{err}
 			}
 			hash.Write(piece[:n])
 			if n > 0 {
@@ -108,11 +108,17 @@ func (s *Store) storeContent(ctx context.Context, tenant string, c ingest.Candid
 			}
 		}
 		if !bytes.Equal(hash.Sum(nil), c.SHA256[:]) {
-			return errors.New("the file changed while it was read; ingest it again")
+			return errors.New("the bytes are not those announced: the file changed while it was read, or the upload broke off; send it again")
 		}
 		return nil
 	})
 }
+
+// contentError is a failure of the reader that gives a file's bytes.
+type contentError struct{ err error }
+
+func (e *contentError) Error() string { return "read the file: " + e.err.Error() }
+func (e *contentError) Unwrap() error { return e.err }
 
 // Claim implements [ingest.Store].
 func (s *Store) Claim(ctx context.Context, tenant, corpus string, lease time.Duration) (*ingest.Job, error) {

@@ -200,21 +200,24 @@ func TestContentIsChecked(t *testing.T) {
 	_, _, err := s.Receive(ctx, c, strings.NewReader("as read later"))
 	require.ErrorContains(t, err, "changed")
 	require.Zero(t, count(t, s, `SELECT count(*) FROM contents`))
-	_, _, err = s.Receive(ctx, c, iotestErr{})
+	_, _, err = s.Receive(ctx, c, broken{})
 	require.ErrorContains(t, err, "unplugged")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NotErrorIs(t, err, store.ErrUnavailable, "the upload broke off, not the database")
 	_, _, err = s.Receive(ctx, c, strings.NewReader("as hashed"))
 	require.NoError(t, err)
 	// The bytes are there: a second path does not read them again.
 	c.Path = "q"
-	_, _, err = s.Receive(ctx, c, iotestErr{})
+	_, _, err = s.Receive(ctx, c, broken{})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), count(t, s, `SELECT count(*) FROM contents`))
 	require.Error(t, s.SaveDocument(ctx, claim(t, s), &ingest.Document{Text: "with \x00"}))
 }
 
-type iotestErr struct{}
+// broken is an upload that breaks off.
+type broken struct{}
 
-func (iotestErr) Read([]byte) (int, error) { return 0, errors.New("unplugged") }
+func (broken) Read([]byte) (int, error) { return 0, fmt.Errorf("unplugged: %w", io.ErrUnexpectedEOF) }
 
 // Several workers of two tenants ingest, replace, search and delete at once; nobody ever sees the other tenant's rows, and at the end the index is
 // what it would be had everything been done in order.

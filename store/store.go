@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -179,19 +181,26 @@ func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var pg *pgconn.PgError
-	var connect *pgconn.ConnectError
-	lost := errors.As(err, &connect) || pgconn.SafeToRetry(err)
-	if errors.As(err, &pg) {
-		// 08: connection lost; 57P01..3: shutting down, crashed, starting; 53: out of disk, memory or connections.
-		lost = strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "53")
-	} else if strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "connection reset") || strings.Contains(err.Error(), "broken pipe") {
-		lost = true
-	}
-	if lost && !errors.Is(err, ErrUnavailable) {
+	if unavailable(err) && !errors.Is(err, ErrUnavailable) {
 		return fmt.Errorf("store: %s: %w: %w", doing, ErrUnavailable, err)
 	}
 	return fmt.Errorf("store: %s: %w", doing, err)
+}
+
+// unavailable reports whether err says that the connection or the server is gone, or that the server has no room.
+func unavailable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		// 08: connection lost; 57P01..3: shutting down, crashed, starting; 53: out of disk, memory or connections.
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "53")
+	}
+	var content *contentError
+	if errors.As(err, &content) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var connect *pgconn.ConnectError
+	var network *net.OpError
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // tx runs fn in one read-write transaction, again when the database asks for that.
