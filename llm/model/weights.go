@@ -50,16 +50,20 @@ func (l *loader) tensor(name string, shape ...int) *gguf.Tensor {
 		l.fail("tensor %s %v is missing", name, shape)
 		return nil
 	}
-	got := t.Shape
-	for len(got) > len(shape) && got[len(got)-1] == 1 {
-		got = got[:len(got)-1]
-	}
-	if !slices.Equal(got, shape) {
+	if !slices.Equal(trimOnes(t.Shape), trimOnes(shape)) {
 		l.fail("tensor %s has shape %v, expected %v", name, t.Shape, shape)
 		return nil
 	}
 	l.used[name] = true
 	return t
+}
+
+// trimOnes cuts trailing dimensions of 1, which some writers leave out.
+func trimOnes(shape []int) []int {
+	for len(shape) > 1 && shape[len(shape)-1] == 1 {
+		shape = shape[:len(shape)-1]
+	}
+	return shape
 }
 
 // matrix loads a weight of rows outputs and cols inputs.
