@@ -152,3 +152,30 @@ func pdfLines(lines ...string) string {
 	}
 	return out.String()
 }
+
+// pptxOf makes a presentation of one slide with these shapes; more are further name, content pairs.
+func pptxOf(shapes string, more ...string) []byte {
+	parts := []string{
+		"[Content_Types].xml", contentTypes("presentationml.presentation"), "_rels/.rels", relsOf("officeDocument", "ppt/presentation.xml"),
+		"ppt/presentation.xml", `<p:presentation ` + drawNS + `><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>`,
+		"ppt/_rels/presentation.xml.rels", relsOf("slide", "slides/slide1.xml"),
+		"ppt/slides/slide1.xml", `<p:sld ` + drawNS + `><p:cSld><p:spTree>` + shapes + `</p:spTree></p:cSld></p:sld>`,
+	}
+	return zipOf(append(parts, more...)...)
+}
+
+// xlsxOf makes a workbook of one sheet with these rows, the shared string "shared", and cell styles 0 plain, 1 date, 2 percent.
+func xlsxOf(rows string) []byte {
+	return zipOf("[Content_Types].xml", contentTypes("spreadsheetml.sheet"), "_rels/.rels", relsOf("officeDocument", "xl/workbook.xml"),
+		"xl/workbook.xml", `<workbook `+sheetNS+`><sheets><sheet name="First" sheetId="1" r:id="rId1"/></sheets></workbook>`,
+		"xl/_rels/workbook.xml.rels", relsOf("worksheet", "worksheets/sheet1.xml", "sharedStrings", "sharedStrings.xml", "styles", "styles.xml"),
+		"xl/sharedStrings.xml", `<sst `+sheetNS+`><si><r><t>sha</t></r><r><t>red</t></r><rPh><t>phonetic</t></rPh></si></sst>`,
+		"xl/styles.xml", `<styleSheet `+sheetNS+`><numFmts><numFmt numFmtId="164" formatCode="[Red]0.0%"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/></cellXfs></styleSheet>`,
+		"xl/worksheets/sheet1.xml", `<worksheet `+sheetNS+`><sheetData>`+rows+`</sheetData></worksheet>`)
+}
+
+// odfOf makes an OpenDocument file of a kind: text, spreadsheet, presentation.
+func odfOf(kind, body string) []byte {
+	return zipOf("mimetype", "application/vnd.oasis.opendocument."+kind, "META-INF/manifest.xml", "<manifest/>",
+		"content.xml", `<office:document-content `+odfNS+`><office:body><office:`+kind+`>`+body+`</office:`+kind+`></office:body></office:document-content>`)
+}

@@ -63,6 +63,11 @@ func (b *builder) add(kind BlockKind, level int, text string) {
 	} else {
 		text = strings.TrimRight(cleanControls(text), " \t\n")
 	}
+	b.addClean(kind, level, text)
+}
+
+// addClean is add for text that keeps its indentation.
+func (b *builder) addClean(kind BlockKind, level int, text string) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
@@ -81,7 +86,7 @@ func (b *builder) add(kind BlockKind, level int, text string) {
 func (b *builder) listItem(level int, marker, text string) {
 	text = cleanLines(text)
 	if text != "" {
-		b.add(ListItem, max(level, 1), strings.Repeat("  ", min(max(level-1, 0), 8))+marker+" "+text)
+		b.addClean(ListItem, max(level, 1), strings.Repeat("  ", min(max(level-1, 0), 8))+marker+" "+text)
 	}
 }
 
@@ -151,6 +156,7 @@ func (b *builder) document(kind string) *Document {
 	if d.Pages = b.pages; len(d.Pages) == 0 {
 		d.Pages = []Page{{0, 0, len(d.Text)}}
 	}
+	d.Pages[0].Start = 0 // text before the first slide or sheet
 	return d
 }
 

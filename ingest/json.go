@@ -49,21 +49,8 @@ type jsonOutline struct {
 }
 
 func (w *jsonOutline) flush() {
-	w.b.addOutline(w.out.String())
+	w.b.addClean(Paragraph, 0, strings.TrimRight(cleanControls(w.out.String()), " \t\n"))
 	w.out.Reset()
-}
-
-// addOutline is add with indentation kept.
-func (b *builder) addOutline(text string) {
-	text = strings.TrimRight(cleanControls(text), " \t\n")
-	if strings.TrimSpace(text) == "" {
-		return
-	}
-	b.separate("\n\n")
-	start := b.text.Len()
-	if b.write(text) {
-		b.blocks = append(b.blocks, Block{Kind: Paragraph, Start: start, End: b.text.Len()})
-	}
 }
 
 // value writes the next value under key, which is "" in arrays.

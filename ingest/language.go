@@ -27,13 +27,23 @@ var languages = func() map[whatlanggo.Lang]bool {
 // confidence turns negative on long samples.
 const languageSample = 2 << 10
 
-// language is the ISO 639-1 code of text's main language, "" when unsure.
+// language is the ISO 639-1 code of text's main language, "" when unsure. It
+// looks at the middle first: title pages and licences mislead.
 func language(text string) string {
-	sample := text
-	if len(sample) > languageSample { // the middle: title pages and licences mislead
-		start := (len(text) - languageSample) / 2
-		sample = strings.ToValidUTF8(text[start:start+languageSample], "")
+	for _, quarter := range [...]int{2, 1, 3} {
+		sample := text
+		if len(text) > languageSample {
+			start := (len(text) - languageSample) / 4 * quarter
+			sample = strings.ToValidUTF8(text[start:start+languageSample], "")
+		}
+		if code := languageOf(sample); code != "" || len(text) <= languageSample {
+			return code
+		}
 	}
+	return ""
+}
+
+func languageOf(sample string) string {
 	if code := byScript(sample); code != "" {
 		return code
 	}

@@ -65,6 +65,7 @@ func (m *memStore) Receive(_ context.Context, c Candidate, content io.Reader) (O
 			v.state, v.attempt, v.failure = Received, 0, Failure{}
 			return Queued, id, nil
 		case same && m.live[c.Source] != id && v.state != "retired":
+			v.attempt = 0
 			return Queued, id, nil
 		case !same && v.state != Live && v.state != "retired":
 			delete(m.versions, id)

@@ -157,7 +157,9 @@ func (w *odfWalk) slide(page *node) {
 		case k.name == "presentation:notes":
 			k.each("draw:text-box", func(n *node) { w.blocks(n, 0) })
 		case k.attr("presentation:class") == "title":
-			w.b.add(Heading, 1, lineWhite.Replace(w.cell(k)))
+			var title []string
+			k.each("text:p", func(n *node) { title = append(title, w.cell(n)) })
+			w.b.add(Heading, 1, lineWhite.Replace(strings.Join(title, " ")))
 		default:
 			w.blocks(k, 0)
 		}

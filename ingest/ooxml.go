@@ -42,10 +42,11 @@ type relation struct {
 	target string // part name, "" when it is external
 }
 
-// relations of a part, by id. A part without any has an empty map.
+// relations of a part (of the package itself for ""), by id. A part without any has an empty map.
 func (z *zipFile) relations(ctx context.Context, part string) (map[string]relation, error) {
 	rels := make(map[string]relation)
-	data, err := z.part(ctx, path.Join(path.Dir(part), "_rels", path.Base(part)+".rels"))
+	dir, base := path.Split(part)
+	data, err := z.part(ctx, dir+"_rels/"+base+".rels")
 	if data == nil || err != nil {
 		return rels, err
 	}
@@ -59,7 +60,7 @@ func (z *zipFile) relations(ctx context.Context, part string) (map[string]relati
 			if r.target = n.attr("Target"); strings.HasPrefix(r.target, "/") {
 				r.target = r.target[1:]
 			} else {
-				r.target = path.Join(path.Dir(part), r.target)
+				r.target = path.Join(dir, r.target)
 			}
 		}
 		rels[n.attr("Id")] = r

@@ -91,9 +91,9 @@ type Failure struct {
 type Store interface {
 	// Receive records that source c has these bytes. content is read only when
 	// the store doesn't hold bytes with that hash. A pending version of the source
-	// with the same hash and Index keeps its state and work; one with other bytes is
-	// superseded (its lease is lost). A failed version with the same hash starts
-	// again. An Index other than the corpus's own is an error that names both.
+	// with the same hash and Index keeps its state and work, and its attempts count
+	// anew, because somebody asks for it again; one with other bytes is superseded
+	// (its lease is lost). A failed version with the same hash starts again. An Index other than the corpus's own is an error that names both.
 	Receive(ctx context.Context, c Candidate, content io.Reader) (Outcome, int64, error)
 
 	// Status says where a version is, and why it failed if it did. ErrLeaseLost

@@ -1,0 +1,11 @@
+package ingest
+
+import "testing"
+
+// For the tests of package ingest_test, which run against Postgres.
+
+// TextEmbedder is textEmbedder.
+type TextEmbedder = textEmbedder
+
+// Handbook is a folder with files of several formats, some of them broken.
+func Handbook(t testing.TB) string { return handbook(t) }
