@@ -121,10 +121,9 @@ func open(path string, c Config) (*Engine, error) {
 	if c.ContextTokens == 0 {
 		c.ContextTokens = min(shape.Context, defaultContext)
 	}
-	if c.MaxSeqs == 0 {
-		c.MaxSeqs = defaultSeqs
-	}
-	memory, err := planMemory(f, shape, c)
+	c.MaxSeqs = cmp.Or(c.MaxSeqs, defaultSeqs)
+	c.MaxDraft = max(cmp.Or(c.MaxDraft, defaultDraft), 0)
+	memory, err := planMemory(f, shape.Vocab, c)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +181,7 @@ func newEngine(m sched.Model, copyPage func(dst, src int32), vocab int, tok *tok
 		ContextTokens: memory.ContextTokens,
 		MaxSeqs:       c.MaxSeqs,
 		MaxQueue:      c.MaxQueue,
-		MaxDraft:      max(cmp.Or(c.MaxDraft, defaultDraft), 0),
+		MaxDraft:      c.MaxDraft,
 		End:           tok.IsEOG,
 		Now:           time.Now,
 	})

@@ -135,6 +135,7 @@ func startEcho(t *testing.T, m *echo, c Config) *Engine {
 	if c.MaxSeqs == 0 {
 		c.MaxSeqs = 4
 	}
+	c.MaxDraft = defaultDraft
 	e := newEngine(m, m.copyPage, testVocab, testTokenizer(t), Memory{Pages: pages, ContextTokens: 1024}, c)
 	go e.loop()
 	t.Cleanup(func() { require.NoError(t, e.Close()) })

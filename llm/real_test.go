@@ -198,7 +198,7 @@ func TestRealMemoryBudget(t *testing.T) {
 	_, err := Open(path, Config{MemoryBytes: 100 << 20})
 	require.ErrorContains(t, err, "at most")
 	_, err = Open(path, Config{ContextTokens: 1 << 20})
-	require.ErrorContains(t, err, "trained for")
+	require.ErrorContains(t, err, "a context of 1048576 tokens")
 }
 
 func BenchmarkMaskReal(b *testing.B) {
