@@ -221,13 +221,13 @@ func (r *attnRun) attend(t *attnTile, task int, u *attnUnit, split int) {
 	for i := from; i < to; i++ {
 		page := int(table[i])
 		t.k[i], t.v[i] = s.kBlock(page, u.head), s.vBlock(page, u.head)
-		if s.kind == KVInt8 {
+		if s.kind.integer() {
 			copy(t.kScale[i*PageTokens:], s.kScales(page, u.head))
 			copy(t.vScale[i*PageTokens:], s.vScales(page, u.head))
 		}
 	}
 	kind := s.kind
-	if kind == KVInt8 {
+	if kind.integer() {
 		t.unit = false
 		t.vTop = absMax(t.vScale[from*PageTokens : to*PageTokens])
 	} else {

@@ -35,20 +35,25 @@ func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, 
 	}
 }
 
-// scoresInt8 is scores for int8 keys and 16-bit queries of pairs elements, an even number; results are also multiplied
+// scoresInt is scores for integer keys and 16-bit queries of pairs elements, an even number; results are also multiplied
 // by qScale[r].
-func scoresInt8(dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to, ahead int, scale *[splitTokens]float32) {
+func scoresInt(kind KVType, dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to, ahead int, scale *[splitTokens]float32) {
 	if active == Generic {
-		scoresInt8Generic(dst, q, qScale, rows, pairs, k, from, to, scale)
+		scoresIntGeneric(kind, dst, q, qScale, rows, pairs, k, from, to, scale)
 		return
 	}
 	from, to = wholeGroups(from, to)
 	_ = dst[(rows-1)*splitTokens+to*PageTokens-1]
 	d, x, f, p, s, n := &dst[from*PageTokens], &q[:rows*pairs][0], &qScale[:rows][0], &k[from], &scale[from*PageTokens], to-from
-	if active == AVX512 {
+	switch {
+	case active == AVX512 && kind == KVInt8:
 		scoresInt8AVX512(d, x, f, p, s, rows, pairs, n, ahead)
-	} else {
+	case active == AVX512:
+		scoresInt16AVX512(d, x, f, p, s, rows, pairs, n, ahead)
+	case kind == KVInt8:
 		scoresInt8AVX2(d, x, f, p, s, rows, pairs, n, ahead)
+	default:
+		scoresInt16AVX2(d, x, f, p, s, rows, pairs, n, ahead)
 	}
 }
 
@@ -67,7 +72,7 @@ func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to i
 	x, p, np := &w[0], &v[0], &next[0]
 	for at := 0; at < padded; {
 		strip := stripWidth(kind, rows, padded-at)
-		d, offset := &dst[at], at*kind.elemBytes()
+		d, offset := &dst[at], at*kind.valueBytes()
 		switch {
 		case active == AVX512 && kind == KVF32:
 			weighF32AVX512(d, padded, x, rows, p, np, offset, from, to, strip)
@@ -266,4 +271,13 @@ func transpose(dst, src []float32, stride, columns int) {
 	if n < columns {
 		transposeGeneric(dst[n*PageTokens:], src[n:], stride, columns-n)
 	}
+}
+
+// zip sets dst[2*i] to a[i] and dst[2*i+1] to b[i]; len(a) is a multiple of 16.
+func zip(dst []byte, a, b []int8) {
+	if active == Generic {
+		zipGeneric(dst, a, b)
+		return
+	}
+	zipAVX2(&dst[:2*len(a)][0], &a[0], &b[:len(a)][0], len(a))
 }

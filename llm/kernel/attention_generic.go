@@ -48,10 +48,17 @@ func weighGeneric(kind KVType, dst []float32, padded int, w []float32, rows, fro
 	}
 }
 
-// scoresInt8Generic multiplies exactly, in integers.
-func scoresInt8Generic(dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to int, scale *[splitTokens]float32) {
+// scoresIntGeneric multiplies exactly, in integers.
+func scoresIntGeneric(kind KVType, dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to int, scale *[splitTokens]float32) {
+	page := make([]int16, PageTokens*pairs)
 	for p := from; p < to; p++ {
-		page := unsafe.Slice((*int8)(unsafe.Pointer(k[p])), PageTokens*pairs)
+		if kind == KVInt8 {
+			for i, x := range unsafe.Slice((*int8)(unsafe.Pointer(k[p])), len(page)) {
+				page[i] = int16(x)
+			}
+		} else {
+			copy(page, unsafe.Slice((*int16)(unsafe.Pointer(k[p])), len(page)))
+		}
 		for r := range rows {
 			var acc [PageTokens]int32
 			for d, x := range q[r*pairs : (r+1)*pairs] {
@@ -106,6 +113,12 @@ func expSplitIntGeneric(s, scale []float32, rows, n int, top, total, factor []fl
 		for i, x := range s[r*splitTokens:][:n] {
 			w[r*splitTokens+i] = int16(toIntGeneric(x, factor[r], maxWeight))
 		}
+	}
+}
+
+func zipGeneric(dst []byte, a, b []int8) {
+	for i, x := range a {
+		dst[2*i], dst[2*i+1] = byte(x), byte(b[i])
 	}
 }
 

@@ -9,8 +9,8 @@ func scores(kind KVType, dst, q []float32, rows, dim int, k *[splitPages]*byte, 
 	scoresGeneric(kind, dst, q, rows, dim, k, from, to, scale)
 }
 
-func scoresInt8(dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to, _ int, scale *[splitTokens]float32) {
-	scoresInt8Generic(dst, q, qScale, rows, pairs, k, from, to, scale)
+func scoresInt(kind KVType, dst []float32, q []int16, qScale []float32, rows, pairs int, k *[splitPages]*byte, from, to, _ int, scale *[splitTokens]float32) {
+	scoresIntGeneric(kind, dst, q, qScale, rows, pairs, k, from, to, scale)
 }
 
 func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to int, v, _ *[splitPages]*byte) {
@@ -48,3 +48,5 @@ func toInt16(dst []int16, x []float32, factor, limit float32) {
 }
 
 func transpose(dst, src []float32, stride, columns int) { transposeGeneric(dst, src, stride, columns) }
+
+func zip(dst []byte, a, b []int8) { zipGeneric(dst, a, b) }

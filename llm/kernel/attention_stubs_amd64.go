@@ -34,6 +34,11 @@ func scoresInt8AVX512(dst *float32, q *int16, qScale *float32, k **byte, scale *
 //go:noescape
 func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
+// scoresInt16AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
+//
+//go:noescape
+func scoresInt16AVX512(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
+
 // expSplitAVX512 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
@@ -114,6 +119,11 @@ func scoresInt8AVX2(dst *float32, q *int16, qScale *float32, k **byte, scale *fl
 //go:noescape
 func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
 
+// scoresInt16AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
+//
+//go:noescape
+func scoresInt16AVX2(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
+
 // expSplitAVX2 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
@@ -163,3 +173,8 @@ func toInt16AVX2(dst *int16, x *float32, n int, factor float32, limit float32)
 //
 //go:noescape
 func transposeAVX2(dst *float32, src *float32, pitch int, columns int)
+
+// zipAVX2 interleaves n elements each, a multiple of 16.
+//
+//go:noescape
+func zipAVX2(dst *byte, a *int8, b *int8, n int)

@@ -31,8 +31,8 @@ type attnTile struct {
 	unit      bool      // both scales are ones
 	kf, vf    []float32 // [splitPages][dim][16] and [splitPages][16][padded]: converted pages
 
-	// Only for int8 keys and values. Queries and weights become 16-bit integers, so that sums are exact and fast, and lose
-	// nothing beside what the 8 bits of the keys and values lose.
+	// Only for integer keys and values. Queries and weights become 16-bit integers, so that sums are exact and fast, and
+	// lose little beside what the bits of keys and values lose.
 	pairs   int       // D rounded up to an even number
 	q16     []int16   // [rows][pairs]
 	qScale  []float32 // [rows]
@@ -61,7 +61,7 @@ func (t *attnTile) size(kind KVType, rows, dim, padded int) {
 	t.q = grow(t.q, rows*dim)
 	t.sum = grow(t.sum, rows*padded)
 	t.part = grow(t.part, maxBlockRows*padded)
-	if kind == KVInt8 {
+	if kind.integer() {
 		t.q16, t.qScale = grow(t.q16, rows*t.pairs), grow(t.qScale, rows)
 	}
 	t.reset()
@@ -85,20 +85,19 @@ func (t *attnTile) setRows(row, n int, q []float32, lo, hi int) {
 	scale(dst, t.scale)
 	for i := row; i < row+n; i++ {
 		t.lo[i], t.hi[i] = lo, hi
-		if t.kind == KVInt8 {
+		if t.kind.integer() {
 			t.quantize(i)
 		}
 	}
 }
 
-// maxWeight is the largest 16-bit weight; 256 of them times 127 stay below 2^31.
-const maxWeight = 32767
+// maxWeight is the largest 16-bit weight; a split of them times 127 stays below 2^31.
+const maxWeight = maxInt16
 
-// quantize makes the 16-bit form of a row's query. The largest element becomes the largest number with which the sum of
-// a product with int8 keys fits 32 bits.
+// quantize makes the 16-bit form of a row's query.
 func (t *attnTile) quantize(row int) {
 	x, q := t.q[row*t.dim:(row+1)*t.dim], t.q16[row*t.pairs:(row+1)*t.pairs]
-	limit := float32(min(maxWeight, math.MaxInt32/(127*t.pairs)))
+	limit := t.kind.queryLimit(t.pairs)
 	var factor float32
 	t.qScale[row], factor = scaleTo(absMax(x), limit)
 	q[t.pairs-1] = 0
@@ -190,13 +189,13 @@ func (t *attnTile) split(kind KVType, split int) {
 func (t *attnTile) block(kind KVType, row, n, base, lo, hi int) {
 	lo &^= PageTokens - 1
 	from, to := lo/PageTokens, (hi+PageTokens-1)/PageTokens
-	if kind == KVInt8 {
-		scoresInt8(t.scores[:], t.q16[row*t.pairs:], t.qScale[row:], n, t.pairs, &t.k, from, to, t.ahead, &t.kScale)
+	if kind.integer() {
+		scoresInt(kind, t.scores[:], t.q16[row*t.pairs:], t.qScale[row:], n, t.pairs, &t.k, from, to, t.ahead, &t.kScale)
 	} else {
 		scores(kind, t.scores[:], t.q[row*t.dim:], n, t.dim, &t.k, from, to, t.ahead, &t.kScale)
 	}
 	t.weights(row, n, base, lo, hi)
-	if kind == KVInt8 {
+	if kind.integer() {
 		weighInt8(t.part, t.padded, t.w16[:], t.wScale[:], n, lo, hi, &t.v, &t.next)
 	} else {
 		weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v, &t.next)
@@ -242,7 +241,7 @@ func (t *attnTile) weights(row, n, base, lo, hi int) {
 			clear(w[to:align16(hi)])
 		}
 		var vTop float32
-		if t.kind == KVInt8 {
+		if t.kind.integer() {
 			vTop = absMax(t.vScale[l:h]) // of what the row sees and nothing else, or its bits would depend on others
 		}
 		t.powers(i, 1, from, to-from, vTop)
@@ -253,7 +252,7 @@ func (t *attnTile) weights(row, n, base, lo, hi int) {
 // among the values that they weigh.
 func (t *attnTile) powers(row, rows, from, n int, vTop float32) {
 	s, scale, top, total := t.scores[row*splitTokens+from:], t.vScale[from:], t.partTop[row:], t.partTotal[row:]
-	if t.kind != KVInt8 {
+	if !t.kind.integer() {
 		expSplit(s, scale, rows, n, top, total)
 		return
 	}

@@ -25,7 +25,7 @@ const (
 // kind is the element type of stored keys and values.
 type kind struct {
 	name string
-	// step is the number of terms of a sum that one multiply-add takes: 1 for floats; 2 for int8, whose elements are
+	// step is the number of terms of a sum that one multiply-add takes: 1 for floats; 2 for integers, whose elements are
 	// stored in pairs, widened to 16 bits and multiplied with pairs of 16-bit numbers into exact 32-bit sums.
 	step int
 	unit int // bytes of a lane: step elements
@@ -36,6 +36,7 @@ var (
 	f32  = kind{"F32", 1, 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }}
 	f16  = kind{"F16", 1, 2, func(m Mem, r VecPhysical) { VCVTPH2PS(m, r) }}
 	int8 = kind{"Int8", 2, 2, func(m Mem, r VecPhysical) { VPMOVSXBW(m, r) }}
+	i16  = kind{"Int16", 2, 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }} // keys only
 )
 
 // scalarBytes is the size of what one multiply-add takes of a row: a float32 or two 16-bit numbers.
@@ -61,6 +62,7 @@ func main() {
 			scores(s, k)
 			weigh(s, k)
 		}
+		scores(s, i16)
 		expSplit(s, false)
 		expSplit(s, true)
 		join(s)
@@ -72,6 +74,7 @@ func main() {
 		toInt(s, 16)
 		transpose(s)
 	}
+	zip(simd.AVX2) // memory bound: wider vectors gain nothing
 	Generate()
 }
 
@@ -652,6 +655,28 @@ func toHalf(s simd.ISA) {
 		VMAXPS(r[1], r[2], r[2])
 		VCVTPS2PH(U8(0), r[2], at[0])
 	})
+}
+
+// zip: dst gets the elements of a and b in turn.
+func zip(s simd.ISA) {
+	name := "zip" + s.Name
+	TEXT(name, NOSPLIT, "func(dst *byte, a, b *int8, n int)")
+	Pragma("noescape")
+	Doc(name + " interleaves n elements each, a multiple of 16.")
+	dst, a, b, n := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64()), Load(Param("n"), GP64())
+	Label(name + "_loop")
+	VPMOVZXBW(Mem{Base: a}, Y0)
+	VPMOVZXBW(Mem{Base: b}, Y1)
+	VPSLLW(U8(8), Y1, Y1)
+	VPOR(Y0, Y1, Y1)
+	VMOVDQU(Y1, Mem{Base: dst})
+	ADDQ(U8(32), dst)
+	ADDQ(U8(16), a)
+	ADDQ(U8(16), b)
+	SUBQ(U8(16), n)
+	JNZ(LabelRef(name + "_loop"))
+	VZEROUPPER()
+	RET()
 }
 
 // transpose: dst[d][i] = src[i][d] for 16 rows of 32-bit elements. AVX-512 takes 16 columns at a time, AVX2 8 columns of
