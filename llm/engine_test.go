@@ -431,6 +431,16 @@ func TestAnswersBeamsAndGrammar(t *testing.T) {
 
 	choice, err := grammar.Choice(e.Vocab(), []string{"hello world", "hell", "help"})
 	require.NoError(t, err)
+	two, err := grammar.Choice(e.Vocab(), []string{"x", "y"})
+	require.NoError(t, err)
+	s, err = e.Generate(t.Context(), Request{Prompt: echoPrompt("yes"), Grammar: two, Beams: 4, Answers: 4})
+	require.NoError(t, err)
+	texts = make([]string, 4)
+	for ev, err := range s.Events() {
+		require.NoError(t, err)
+		texts[ev.Answer] += ev.Text
+	}
+	require.Equal(t, []string{"y", "x", "", ""}, texts)
 	for prompt, want := range map[string]string{"hello world": "hello world", "help": "help", "hell": "hell"} {
 		s, err := e.Generate(t.Context(), Request{Prompt: echoPrompt(prompt), Grammar: choice})
 		require.NoError(t, err)

@@ -112,17 +112,19 @@ func (s *Scheduler) conclude(g *group) {
 		s.fail(g.leader.req, errNoToken)
 		return
 	}
-	for i, h := range best[:min(len(best), g.leader.req.answers())] {
+	for i := range g.leader.req.answers() {
 		q := *g.leader
 		q.answer, q.first = i, s.config.Now()
-		why := Length
-		if h.Ended {
-			why = Stop
-		}
-		for j, t := range h.Tokens {
-			if !s.config.End(t) {
-				q.tokens = append(q.tokens, t)
-				s.events = append(s.events, Event{Request: q.req, Answer: i, Token: t, LogProb: h.LogProbs[j]})
+		why := Stop
+		if i < len(best) { // a grammar can have fewer texts than answers were asked for; the others stay empty
+			if !best[i].Ended {
+				why = Length
+			}
+			for j, t := range best[i].Tokens {
+				if !s.config.End(t) {
+					q.tokens = append(q.tokens, t)
+					s.events = append(s.events, Event{Request: q.req, Answer: i, Token: t, LogProb: best[i].LogProbs[j]})
+				}
 			}
 		}
 		s.finish(&q, why, nil)

@@ -465,15 +465,33 @@ func TestScore(t *testing.T) {
 	require.Equal(t, 32, g.cache.Match("", p), "sanity: the prompt was cached")
 }
 
-// aloneBeams is a beam search without a cache.
+// aloneBeams is a beam search without a cache. Matchers start anew for every hypothesis.
 func aloneBeams(m *fakeModel, r *Request) []sample.Hypothesis {
 	b := sample.Beams{Width: r.Beams, LengthPenalty: r.LengthPenalty, End: func(t Token) bool { return t == endToken }}
+	matcher := func(tokens []Token) *grammar.Matcher {
+		g := r.Grammar.Matcher()
+		for _, t := range tokens {
+			if err := g.Accept(t); err != nil {
+				panic(err)
+			}
+		}
+		return g
+	}
 	for n := 0; n < r.MaxTokens && !b.Done(); n++ {
 		var rows [][]float32
+		var masks [][]uint64
 		for _, h := range b.Live() {
 			rows = append(rows, m.after(slices.Concat(r.Prompt, h.Tokens)))
+			if r.Grammar != nil {
+				masks = append(masks, matcher(h.Tokens).Mask())
+			}
 		}
-		b.Step(rows, nil)
+		b.Step(rows, masks)
+		for i := len(b.Live()) - 1; r.Grammar != nil && i >= 0; i-- {
+			if matcher(b.Live()[i].Tokens).Done() {
+				b.Finish(i)
+			}
+		}
 	}
 	return b.Best()
 }
@@ -528,6 +546,9 @@ func TestRandomTrace(t *testing.T) {
 						case 2:
 							r.Beams, r.LengthPenalty = 2+rng.IntN(2), rng.Float64()
 							r.Answers = 1 + rng.IntN(2)
+							if rng.IntN(2) == 0 {
+								r.Grammar = choice
+							}
 						case 3:
 							r.Grammar = choice
 						case 4:
