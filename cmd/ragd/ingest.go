@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ragd/ingest"
+	"ragd/store"
 )
 
 type ingestCmd struct {
@@ -50,7 +51,8 @@ func (a *app) ingest(ctx context.Context, corpus string, paths []string) (ingest
 		return report, err
 	}
 	printReport(report, corpus, time.Since(started))
-	return report, nil
+	// A corpus that has grown large gets its vector index now, while nobody waits for an answer.
+	return report, a.db.Maintain(ctx, store.Retention{})
 }
 
 func printReport(r ingest.Report, corpus string, took time.Duration) {
