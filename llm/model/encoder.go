@@ -68,8 +68,8 @@ func loadEncoder(f *gguf.File, p *kernel.Pool, o Options) (*Encoder, error) {
 	}
 	e := &Encoder{config: c, pool: p, arena: kernel.NewArena()}
 	l := newLoader(f, p, e.arena, o.Float)
-	// Half floats have no integer kernel. Rounded to eight bits an encoder runs four
-	// times as fast, at a cosine of 0.998 or better to the exact vectors.
+	// Half floats have no integer kernel. Rounded to eight bits an encoder runs over
+	// twice as fast, at a cosine of 0.998 or better to the exact vectors.
 	l.round = !o.Float
 	e.loadWeights(l)
 	if err := l.done(); err != nil {
