@@ -334,13 +334,11 @@ func TestCredentialIdentity(t *testing.T) {
 	require.NoError(t, err)
 	defer os.RemoveAll(base)
 	require.NoError(t, os.Chmod(base, 0o755))
+	unpacked, err := installWheel(context.Background(), func(int64, int64, string) {})
+	require.NoError(t, err)
+	tree := filepath.Dir(filepath.Dir(filepath.Dir(unpacked)))
+	require.NoError(t, os.CopyFS(filepath.Join(base, "cache", "postgres", filepath.Base(tree)), os.DirFS(tree)))
 	t.Setenv("RAGD_CACHE", filepath.Join(base, "cache"))
-	if cache, err := os.UserCacheDir(); err == nil { // spare the download
-		wheels, _ := filepath.Glob(filepath.Join(cache, "ragd", "postgres", "*.whl"))
-		for _, w := range wheels {
-			copyFile(t, w, filepath.Join(base, "cache", "postgres", filepath.Base(w)))
-		}
-	}
 	id := credentialIdentity(ordinary)
 	dir := filepath.Join(base, "data")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -360,13 +358,6 @@ func TestCredentialIdentity(t *testing.T) {
 	again := startIn(t, dir)
 	require.True(t, answers(again.URL()))
 	require.NoError(t, again.Stop())
-}
-
-func copyFile(t *testing.T, from, to string) {
-	data, err := os.ReadFile(from)
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
-	require.NoError(t, os.WriteFile(to, data, 0o644))
 }
 
 func TestSettingsFitTheMachine(t *testing.T) {
