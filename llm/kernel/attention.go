@@ -3,6 +3,7 @@ package kernel
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // splitTokens is the number of consecutive positions whose scores exist at a time. Every row sums over each split
@@ -220,10 +221,12 @@ func (r *attnRun) attend(t *attnTile, task int, u *attnUnit, split int) {
 	table := u.seq.Pages[split*splitPages:]
 	for i := from; i < to; i++ {
 		page := int(table[i])
-		t.k[i], t.v[i] = s.kBlock(page, u.head), s.vBlock(page, u.head)
+		block := s.kBlock(page, u.head)
+		t.k[i], t.v[i] = (*byte)(block), (*byte)(unsafe.Add(block, s.kBytes))
 		if s.kind.integer() {
-			copy(t.kScale[i*PageTokens:], s.kScales(page, u.head))
-			copy(t.vScale[i*PageTokens:], s.vScales(page, u.head))
+			k, v := s.scales(page, u.head)
+			*(*[PageTokens]float32)(t.kScale[i*PageTokens:]) = *k
+			*(*[PageTokens]float32)(t.vScale[i*PageTokens:]) = *v
 		}
 	}
 	kind := s.kind
@@ -260,7 +263,7 @@ func (r *attnRun) prefetch(t *attnTile, from, to, task int, u *attnUnit, split i
 	table := u.seq.Pages[split*splitPages:]
 	for i := from; i < min(to, len(table)); i++ {
 		if page := int(table[i]); page >= 0 && page < r.KV.pages {
-			t.next[i] = r.KV.kBlock(page, u.head)
+			t.next[i] = (*byte)(r.KV.head(page, u.head))
 		}
 	}
 }

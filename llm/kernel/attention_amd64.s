@@ -5527,6 +5527,7 @@ weighInt8AVX512_rows1_strip64_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R11*1), R12
 	SUBQ    CX, R12
+	LEAQ    (R12)(DI*8), R13
 	ADDQ    $0x08, SI
 	ADDQ    R10, CX
 	MOVQ    R8, BX
@@ -5545,7 +5546,9 @@ weighInt8AVX512_rows1_strip64_token:
 	VPMOVSXBW    96(CX), Z8
 	VPDPWSSD     Z8, Z4, Z3
 	PREFETCHT1   (CX)(R12*1)
+	PREFETCHT1   (CX)(R13*1)
 	PREFETCHT1   64(CX)(R12*1)
+	PREFETCHT1   64(CX)(R13*1)
 	ADDQ         DI, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -5580,6 +5583,7 @@ weighInt8AVX512_rows1_strip32_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R11*1), R12
 	SUBQ    CX, R12
+	LEAQ    (R12)(DI*8), R13
 	ADDQ    $0x08, SI
 	ADDQ    R10, CX
 	MOVQ    R8, BX
@@ -5594,6 +5598,7 @@ weighInt8AVX512_rows1_strip32_token:
 	VPMOVSXBW    32(CX), Z4
 	VPDPWSSD     Z4, Z2, Z1
 	PREFETCHT1   (CX)(R12*1)
+	PREFETCHT1   (CX)(R13*1)
 	ADDQ         DI, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -5619,6 +5624,7 @@ weighInt8AVX512_rows1_strip16_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R11*1), R12
 	SUBQ    CX, R12
+	LEAQ    (R12)(DI*8), R13
 	ADDQ    $0x08, SI
 	ADDQ    R10, CX
 	MOVQ    R8, BX
@@ -5631,6 +5637,7 @@ weighInt8AVX512_rows1_strip16_token:
 	VBROADCASTSS (DX), Z2
 	VPDPWSSD     Z1, Z2, Z0
 	PREFETCHT1   (CX)(R12*1)
+	PREFETCHT1   (CX)(R13*1)
 	ADDQ         DI, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -5662,6 +5669,7 @@ weighInt8AVX512_rows2_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5685,7 +5693,9 @@ weighInt8AVX512_rows2_strip64_token:
 	VPDPWSSD     Z13, Z8, Z3
 	VPDPWSSD     Z13, Z9, Z7
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	PREFETCHT1   64(BX)(R13*1)
+	PREFETCHT1   64(BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -5736,6 +5746,7 @@ weighInt8AVX512_rows2_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5753,6 +5764,7 @@ weighInt8AVX512_rows2_strip32_token:
 	VPDPWSSD     Z4, Z7, Z2
 	VPDPWSSD     Z5, Z7, Z3
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -5787,6 +5799,7 @@ weighInt8AVX512_rows2_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5801,6 +5814,7 @@ weighInt8AVX512_rows2_strip16_token:
 	VBROADCASTSS 512(DX), Z4
 	VPDPWSSD     Z2, Z4, Z1
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -5841,6 +5855,7 @@ weighInt8AVX512_rows3_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5869,7 +5884,9 @@ weighInt8AVX512_rows3_strip64_token:
 	VPDPWSSD     Z18, Z13, Z7
 	VPDPWSSD     Z18, Z14, Z11
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	PREFETCHT1   64(BX)(R13*1)
+	PREFETCHT1   64(BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -5936,6 +5953,7 @@ weighInt8AVX512_rows3_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5956,6 +5974,7 @@ weighInt8AVX512_rows3_strip32_token:
 	VPDPWSSD     Z6, Z10, Z4
 	VPDPWSSD     Z7, Z10, Z5
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -5999,6 +6018,7 @@ weighInt8AVX512_rows3_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6015,6 +6035,7 @@ weighInt8AVX512_rows3_strip16_token:
 	VBROADCASTSS 1024(DX), Z6
 	VPDPWSSD     Z3, Z6, Z2
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6064,6 +6085,7 @@ weighInt8AVX512_rows4_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6097,7 +6119,9 @@ weighInt8AVX512_rows4_strip64_token:
 	VPDPWSSD     Z18, Z23, Z14
 	VPDPWSSD     Z19, Z23, Z15
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	PREFETCHT1   64(BX)(R13*1)
+	PREFETCHT1   64(BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6180,6 +6204,7 @@ weighInt8AVX512_rows4_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6203,6 +6228,7 @@ weighInt8AVX512_rows4_strip32_token:
 	VPDPWSSD     Z8, Z13, Z6
 	VPDPWSSD     Z9, Z13, Z7
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6255,6 +6281,7 @@ weighInt8AVX512_rows4_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6273,6 +6300,7 @@ weighInt8AVX512_rows4_strip16_token:
 	VBROADCASTSS 1536(DX), Z8
 	VPDPWSSD     Z4, Z8, Z3
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6331,6 +6359,7 @@ weighInt8AVX512_rows5_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6369,7 +6398,9 @@ weighInt8AVX512_rows5_strip64_token:
 	VPDPWSSD     Z22, Z28, Z18
 	VPDPWSSD     Z23, Z28, Z19
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	PREFETCHT1   64(BX)(R13*1)
+	PREFETCHT1   64(BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6468,6 +6499,7 @@ weighInt8AVX512_rows5_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6494,6 +6526,7 @@ weighInt8AVX512_rows5_strip32_token:
 	VPDPWSSD     Z10, Z16, Z8
 	VPDPWSSD     Z11, Z16, Z9
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6555,6 +6588,7 @@ weighInt8AVX512_rows5_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6575,6 +6609,7 @@ weighInt8AVX512_rows5_strip16_token:
 	VBROADCASTSS 2048(DX), Z10
 	VPDPWSSD     Z5, Z10, Z4
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6642,6 +6677,7 @@ weighInt8AVX512_rows6_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6685,7 +6721,9 @@ weighInt8AVX512_rows6_strip64_token:
 	VPDPWSSD     Z26, Z29, Z22
 	VPDPWSSD     Z27, Z29, Z23
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	PREFETCHT1   64(BX)(R13*1)
+	PREFETCHT1   64(BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6800,6 +6838,7 @@ weighInt8AVX512_rows6_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6829,6 +6868,7 @@ weighInt8AVX512_rows6_strip32_token:
 	VPDPWSSD     Z12, Z19, Z10
 	VPDPWSSD     Z13, Z19, Z11
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6899,6 +6939,7 @@ weighInt8AVX512_rows6_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6921,6 +6962,7 @@ weighInt8AVX512_rows6_strip16_token:
 	VBROADCASTSS 2560(DX), Z12
 	VPDPWSSD     Z6, Z12, Z5
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -6983,6 +7025,7 @@ weighInt8AVX512_rows7_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7015,6 +7058,7 @@ weighInt8AVX512_rows7_strip32_token:
 	VPDPWSSD     Z14, Z22, Z12
 	VPDPWSSD     Z15, Z22, Z13
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -7094,6 +7138,7 @@ weighInt8AVX512_rows7_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7118,6 +7163,7 @@ weighInt8AVX512_rows7_strip16_token:
 	VBROADCASTSS 3072(DX), Z14
 	VPDPWSSD     Z7, Z14, Z6
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -7187,6 +7233,7 @@ weighInt8AVX512_rows8_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7222,6 +7269,7 @@ weighInt8AVX512_rows8_strip32_token:
 	VPDPWSSD     Z16, Z25, Z14
 	VPDPWSSD     Z17, Z25, Z15
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -7310,6 +7358,7 @@ weighInt8AVX512_rows8_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7336,6 +7385,7 @@ weighInt8AVX512_rows8_strip16_token:
 	VBROADCASTSS 3584(DX), Z16
 	VPDPWSSD     Z8, Z16, Z7
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R9
@@ -11393,6 +11443,7 @@ weighInt8AVX2_rows1_strip16_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R10*1), R12
 	SUBQ    CX, R12
+	LEAQ    (R12)(DI*8), R13
 	ADDQ    $0x08, SI
 	ADDQ    R9, CX
 	MOVQ    R8, BX
@@ -11409,6 +11460,7 @@ weighInt8AVX2_rows1_strip16_token:
 	VPMADDWD     Y4, Y2, Y15
 	VPADDD       Y15, Y1, Y1
 	PREFETCHT1   (CX)(R12*1)
+	PREFETCHT1   (CX)(R13*1)
 	ADDQ         DI, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -11437,6 +11489,7 @@ weighInt8AVX2_rows2_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11458,6 +11511,7 @@ weighInt8AVX2_rows2_strip16_token:
 	VPMADDWD     Y5, Y7, Y15
 	VPADDD       Y15, Y3, Y3
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R11
@@ -11496,6 +11550,7 @@ weighInt8AVX2_rows3_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11522,6 +11577,7 @@ weighInt8AVX2_rows3_strip16_token:
 	VPMADDWD     Y7, Y10, Y15
 	VPADDD       Y15, Y5, Y5
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R11
@@ -11570,6 +11626,7 @@ weighInt8AVX2_rows4_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11601,6 +11658,7 @@ weighInt8AVX2_rows4_strip16_token:
 	VPMADDWD     Y9, Y13, Y15
 	VPADDD       Y15, Y7, Y7
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R11
@@ -11659,6 +11717,7 @@ weighInt8AVX2_rows5_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11695,6 +11754,7 @@ weighInt8AVX2_rows5_strip16_token:
 	VPMADDWD     Y11, Y13, Y15
 	VPADDD       Y15, Y9, Y9
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R11
@@ -11763,6 +11823,7 @@ weighInt8AVX2_rows6_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
+	LEAQ    (R13)(DI*8), R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11804,6 +11865,7 @@ weighInt8AVX2_rows6_strip16_token:
 	VPMADDWD     Y13, Y14, Y15
 	VPADDD       Y15, Y11, Y11
 	PREFETCHT1   (BX)(R13*1)
+	PREFETCHT1   (BX)(R14*1)
 	ADDQ         DI, BX
 	ADDQ         $0x04, DX
 	DECQ         R11

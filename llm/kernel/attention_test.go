@@ -76,7 +76,7 @@ func (h *history) stored() (k, v []float32) {
 
 // at returns element d of a stored key and value.
 func (s *KVStore) at(page, slot, head, d int) (k, v float32) {
-	kb, vb := unsafe.Pointer(s.kBlock(page, head)), unsafe.Pointer(s.vBlock(page, head))
+	kb, vb := s.kBlock(page, head), s.vBlock(page, head)
 	ki, vi := d*PageTokens+slot, slot*s.padded+d
 	switch s.kind {
 	case KVF32:
@@ -89,7 +89,8 @@ func (s *KVStore) at(page, slot, head, d int) (k, v float32) {
 	if s.kind == KVMixed {
 		k = float32(unsafe.Slice((*int16)(kb), ki+1)[ki])
 	}
-	return k * s.kScales(page, head)[slot], float32(unsafe.Slice((*int8)(vb), vi+1)[vi]) * s.vScales(page, head)[slot]
+	kScales, vScales := s.scales(page, head)
+	return k * kScales[slot], float32(unsafe.Slice((*int8)(vb), vi+1)[vi]) * vScales[slot]
 }
 
 // naive is attention in float64, row i of q over the rows [lo, hi) of k and v that sees returns.

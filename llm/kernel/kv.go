@@ -40,15 +40,15 @@ func (t KVType) valueBytes() int { return [...]int{4, 2, 1, 1}[t] }
 // integer reports whether the type multiplies as integers.
 func (t KVType) integer() bool { return t >= KVInt8 }
 
-// KVStore holds the keys and values of one layer, in pages. A page is, per kv head, one K block and one V block:
+// KVStore holds the keys and values of one layer, in pages. A page is, per kv head, one block of K and one of V:
 //
 //	K [D][16]   element d of 16 tokens side by side, so that one vector holds one element of every token of the page
 //	            and a score never needs a horizontal sum
 //	V [16][D']  token by token, D' = D rounded up to 16 with zeros
 //
 // The integer types keep pairs together, which the multiply instruction adds up: K [D/2][16][2] with D rounded up to
-// even, and V [8][D'][2], two tokens side by side; then come the 16 float32 scales of the block. Blocks are 64-byte
-// aligned. K is stored as given: after rope, if the model has one.
+// even, and V [8][D'][2], two tokens side by side; the 16 float32 scales of K and the 16 of V come before the blocks.
+// Blocks are 64-byte aligned. K is stored as given: after rope, if the model has one.
 //
 // Methods that write different pages may run concurrently; a page being written must not be read.
 type KVStore struct {
@@ -57,8 +57,9 @@ type KVStore struct {
 	heads       int // KV
 	dim, padded int // D, D'
 	paired      int // D rounded up to even, as far as K goes
+	header      int // the scales of one head
 	kBytes      int // one K block
-	pairBytes   int // one K and one V block
+	pairBytes   int // the scales, the K block and the V block of one head
 	page        int // one page
 	data        []byte
 }
@@ -71,8 +72,7 @@ func NewKVStore(a *Arena, t KVType, pages, kvHeads, dim int) *KVStore {
 	}
 	s := &KVStore{kind: t, pages: pages, heads: kvHeads, dim: dim, padded: align16(dim)}
 	s.paired = (dim + 1) &^ 1
-	s.kBytes = blockBytes(t, t.keyBytes()*s.paired)
-	s.pairBytes = s.kBytes + blockBytes(t, t.valueBytes()*s.padded)
+	s.header, s.kBytes, s.pairBytes = headLayout(t, dim)
 	s.page = kvHeads * s.pairBytes
 	s.data = a.Alloc(pages * s.page)
 	return s
@@ -80,16 +80,18 @@ func NewKVStore(a *Arena, t KVType, pages, kvHeads, dim int) *KVStore {
 
 // KVPageBytes is the memory that one page of one layer takes, for planning before a store is made.
 func KVPageBytes(t KVType, kvHeads, dim int) int {
-	return kvHeads * (blockBytes(t, t.keyBytes()*((dim+1)&^1)) + blockBytes(t, t.valueBytes()*align16(dim)))
+	_, _, pair := headLayout(t, dim)
+	return kvHeads * pair
 }
 
-// blockBytes is the size of 16 tokens of the given number of bytes with their scales, rounded up to a cache line.
-func blockBytes(t KVType, token int) int {
-	n := PageTokens * token
+// headLayout returns the bytes of the scales, of the K block, and of both and the V block.
+func headLayout(t KVType, dim int) (header, k, total int) {
 	if t.integer() {
-		n += PageTokens * 4
+		header = 2 * PageTokens * 4
 	}
-	return (n + 63) &^ 63
+	line := func(n int) int { return (n + 63) &^ 63 }
+	k = line(PageTokens * t.keyBytes() * ((dim + 1) &^ 1))
+	return header, k, header + k + line(PageTokens*t.valueBytes()*align16(dim))
 }
 
 func align16(n int) int { return (n + 15) &^ 15 }
@@ -121,17 +123,25 @@ func (s *KVStore) bytes(page int) []byte {
 	return s.data[page*s.page : (page+1)*s.page]
 }
 
-// kBlock and vBlock return the first byte of a block.
-func (s *KVStore) kBlock(page, head int) *byte { return &s.bytes(page)[head*s.pairBytes] }
-func (s *KVStore) vBlock(page, head int) *byte { return &s.bytes(page)[head*s.pairBytes+s.kBytes] }
-
-// kScales and vScales return the 16 scales of a block of integers.
-func (s *KVStore) kScales(page, head int) []float32 {
-	b := s.bytes(page)[head*s.pairBytes:]
-	return unsafe.Slice((*float32)(unsafe.Pointer(&b[PageTokens*s.paired*s.kind.keyBytes()])), PageTokens)
+// head returns where the part of a kv head begins in a page.
+func (s *KVStore) head(page, head int) unsafe.Pointer {
+	if uint(page) >= uint(s.pages) {
+		panic(fmt.Sprintf("kernel: page %d of %d", page, s.pages))
+	}
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.data)), page*s.page+head*s.pairBytes)
 }
 
-func (s *KVStore) vScales(page, head int) []float32 {
-	b := s.bytes(page)[head*s.pairBytes+s.kBytes:]
-	return unsafe.Slice((*float32)(unsafe.Pointer(&b[PageTokens*s.padded])), PageTokens)
+// kBlock and vBlock return the first byte of a block.
+func (s *KVStore) kBlock(page, head int) unsafe.Pointer {
+	return unsafe.Add(s.head(page, head), s.header)
+}
+
+func (s *KVStore) vBlock(page, head int) unsafe.Pointer {
+	return unsafe.Add(s.head(page, head), s.header+s.kBytes)
+}
+
+// scales returns the scales of K and of V of an integer store.
+func (s *KVStore) scales(page, head int) (k, v *[PageTokens]float32) {
+	both := (*[2][PageTokens]float32)(s.head(page, head))
+	return &both[0], &both[1]
 }

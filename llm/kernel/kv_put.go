@@ -17,7 +17,7 @@ func (s *KVStore) Put(page, slot int, k, v []float32) {
 }
 
 func (s *KVStore) putHead(page, slot, head int, k, v []float32) {
-	kb, vb := unsafe.Pointer(s.kBlock(page, head)), unsafe.Pointer(s.vBlock(page, head))
+	kb, vb := s.kBlock(page, head), s.vBlock(page, head)
 	if s.kind.integer() {
 		s.putInts(page, slot, head, k, v)
 		return
@@ -41,11 +41,12 @@ func (s *KVStore) putHead(page, slot, head int, k, v []float32) {
 
 // putInts stores one token of one head in the integer types.
 func (s *KVStore) putInts(page, slot, head int, k, v []float32) {
-	kb, vb := unsafe.Pointer(s.kBlock(page, head)), unsafe.Pointer(s.vBlock(page, head))
+	kb, vb := s.kBlock(page, head), s.vBlock(page, head)
 	limit := s.kind.keyLimit(s.paired)
 	kScale, kFactor := scaleTo(absMax(k), limit)
 	vScale, vFactor := scaleTo(absMax(v), 127)
-	s.kScales(page, head)[slot], s.vScales(page, head)[slot] = kScale, vScale
+	kScales, vScales := s.scales(page, head)
+	kScales[slot], vScales[slot] = kScale, vScale
 	k8 := unsafe.Slice((*[2]int8)(kb), PageTokens*s.paired/2)
 	k16 := unsafe.Slice((*[2]int16)(kb), PageTokens*s.paired/2)
 	v8 := unsafe.Slice((*[2]int8)(vb), PageTokens*s.padded/2)[slot/2*s.padded:]
@@ -142,7 +143,7 @@ func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch
 	scratch = grow(scratch, PageTokens*s.paired)
 	for h := range s.heads {
 		kh, vh := k[h*s.dim:], v[h*s.dim:]
-		kb, vb := unsafe.Pointer(s.kBlock(page, h)), unsafe.Pointer(s.vBlock(page, h))
+		kb, vb := s.kBlock(page, h), s.vBlock(page, h)
 		if s.kind == KVMixed {
 			s.putIntPage(page, h, kh, vh, stride, scratch)
 			continue
@@ -159,29 +160,28 @@ func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch
 // putIntPage is putInts for 16 tokens of a KVMixed store.
 func (s *KVStore) putIntPage(page, head int, k, v []float32, stride int, scratch []float32) {
 	limit := s.kind.keyLimit(s.paired)
-	scales := s.kScales(page, head)
+	kScales, vScales := s.scales(page, head)
 	rows := unsafe.Slice((*int16)(unsafe.Pointer(&scratch[0])), PageTokens*s.paired)
 	for i := range PageTokens {
 		x, q := k[i*stride:][:s.dim], rows[i*s.paired:(i+1)*s.paired]
 		var factor float32
-		scales[i], factor = scaleTo(absMax(x), limit)
+		kScales[i], factor = scaleTo(absMax(x), limit)
 		q[s.paired-1] = 0
 		toInt16(q[:s.dim], x, factor, limit)
 	}
 	pairs := s.paired / 2
-	transpose(unsafe.Slice((*float32)(unsafe.Pointer(s.kBlock(page, head))), PageTokens*pairs), scratch[:PageTokens*pairs], pairs, pairs)
+	transpose(unsafe.Slice((*float32)(s.kBlock(page, head)), PageTokens*pairs), scratch[:PageTokens*pairs], pairs, pairs)
 
-	scales = s.vScales(page, head)
 	two := unsafe.Slice((*int8)(unsafe.Pointer(&scratch[0])), 2*s.padded)
 	clear(two)
 	for i := 0; i < PageTokens; i += 2 {
 		for j := range 2 {
 			x := v[(i+j)*stride:][:s.dim]
 			var factor float32
-			scales[i+j], factor = scaleTo(absMax(x), 127)
+			vScales[i+j], factor = scaleTo(absMax(x), 127)
 			toInt8(two[j*s.padded:][:s.dim], x, factor)
 		}
-		zip(unsafe.Slice(s.vBlock(page, head), PageTokens*s.padded)[i*s.padded:], two[:s.padded], two[s.padded:])
+		zip(unsafe.Slice((*byte)(s.vBlock(page, head)), PageTokens*s.padded)[i*s.padded:], two[:s.padded], two[s.padded:])
 	}
 }
 

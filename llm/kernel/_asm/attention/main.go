@@ -322,11 +322,15 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 		s.Zero(s.Regs[i])
 	}
 	row, count, full, ahead := GP64(), GP64(), GP64(), GP64()
+	further := GP64() // behind a block of the same size: 16-bit keys take twice the room of the values
 	MOVQ(U32(pageTokens/k.step), full)
 	Label(label + "_page")
 	MOVQ(Mem{Base: ptrs}, row)
 	MOVQ(Mem{Base: ptrs, Index: next, Scale: 1}, ahead)
 	SUBQ(row, ahead)
+	if k.step > 1 {
+		LEAQ(Mem{Base: ahead, Index: step, Scale: pageTokens / 2}, further)
+	}
 	ADDQ(U8(8), ptrs)
 	ADDQ(offset, row)
 	MOVQ(left, count)
@@ -339,6 +343,9 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 		func(r int) Mem { return Mem{Base: w, Disp: r * scoreRow / k.step} })
 	for line := 0; line < nv*s.Floats*k.unit; line += 64 {
 		PREFETCHT1(Mem{Base: row, Index: ahead, Scale: 1, Disp: line})
+		if k.step > 1 {
+			PREFETCHT1(Mem{Base: row, Index: further, Scale: 1, Disp: line})
+		}
 	}
 	ADDQ(step, row)
 	ADDQ(U8(scalarBytes), w)
