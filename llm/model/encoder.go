@@ -226,7 +226,7 @@ func (e *Encoder) Pooling() Pooling { return e.config.Pooling }
 // HasRankHead reports whether Score works.
 func (e *Encoder) HasRankHead() bool { return e.rank != nil }
 
-// Bytes is the memory held by weights and buffers.
+// Bytes is the memory held by the weights; the buffers of a batch come on top.
 func (e *Encoder) Bytes() int { return e.arena.Bytes() }
 
 // Close frees the weights. The encoder must not be used after.
