@@ -94,7 +94,6 @@ type (
 	completionMessage struct {
 		Role        string       `json:"role,omitempty"`
 		Content     string       `json:"content"`
-		Refusal     *string      `json:"refusal,omitempty"`
 		Annotations []annotation `json:"annotations,omitempty"`
 	}
 	annotation struct {

@@ -143,7 +143,8 @@ func (s *Server) explain(c *gin.Context, err error) (int, errorDetail) {
 
 // fail answers with err. A client that left gets nothing, and that is no error of ours.
 func (s *Server) fail(c *gin.Context, err error) {
-	if c.Request.Context().Err() != nil {
+	// net/http ends the context, too, when a read of the body timed out; that client is still there.
+	if c.Request.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.AbortWithStatus(statusClientLeft)
 		return
 	}

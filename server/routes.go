@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -151,6 +152,9 @@ func (s *Server) patience(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	// A writer without deadlines (a test recorder) does without.
 	_ = control.SetWriteDeadline(time.Time{})
+	if c.Request.ContentLength != 0 { // a body that no handler reads is skipped by net/http
+		_ = control.SetReadDeadline(time.Now().Add(s.config.ReadTimeout))
+	}
 	limit := int64(bodyLimit)
 	if c.Request.Method == http.MethodPost && c.FullPath() == "/v1/documents" {
 		limit = s.config.UploadBytes
@@ -168,8 +172,9 @@ type patientBody struct {
 func (b *patientBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout))
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		// Behind the body net/http goes on reading, to notice when the client leaves; a deadline left there would look like that.
+	if errors.Is(err, io.EOF) {
+		// Behind the body net/http goes on reading, to notice when the client leaves; a deadline left there would look like that. After a timeout the
+		// deadline stays, so that net/http does not wait for the rest of the body in its turn.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -1,0 +1,56 @@
+// Talking to the server: the same HTTP API as everybody else uses.
+
+import { $, choose } from "./dom.js";
+
+const stored = "ragd-key";
+let asking = null; // the open dialog for the key: requests that are refused meanwhile wait for it, too
+
+function enterKey() {
+  asking ??= (async () => {
+    $("key-input").value = "";
+    const yes = await choose($("key"));
+    if (yes) sessionStorage.setItem(stored, $("key-input").value.trim());
+    return yes;
+  })().finally(() => { asking = null; });
+  return asking;
+}
+
+// request calls the API and turns an error response into an Error with the server's message.
+export async function request(path, options = {}) {
+  const key = sessionStorage.getItem(stored);
+  const headers = new Headers(options.headers);
+  if (key) headers.set("Authorization", "Bearer " + key);
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers });
+  } catch (err) {
+    if (err.name === "AbortError") throw err;
+    throw new Error("The server cannot be reached. Is ragd still running?");
+  }
+  if (response.ok) return response;
+  if (response.status === 401 && await enterKey()) return request(path, options);
+  let message = `${response.status} ${response.statusText}`;
+  try { message = (await response.json()).error.message; } catch { /* not ragd's: keep the status line */ }
+  throw new Error(message);
+}
+
+export const getJSON = async (path, options) => (await request(path, options)).json();
+
+// events yields the {event, data} records of a server-sent event stream.
+export async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let buffer = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    buffer += value;
+    for (let end; (end = buffer.indexOf("\n\n")) >= 0; buffer = buffer.slice(end + 2)) {
+      const record = { event: "message", data: "" };
+      for (const line of buffer.slice(0, end).split("\n")) {
+        if (line.startsWith("event:")) record.event = line.slice(6).trim();
+        else if (line.startsWith("data:")) record.data += line.slice(5).trimStart();
+      }
+      if (record.data) yield { event: record.event, data: JSON.parse(record.data) };
+    }
+  }
+}

@@ -1,0 +1,22 @@
+// The page's entry: the views and what they share. Everything that comes from a server response is set as text, never as markup.
+
+import { $ } from "./dom.js";
+import { closeSource } from "./source.js";
+import { refresh } from "./documents.js";
+import "./ask.js";
+
+function show(view) {
+  for (const name of ["ask", "documents"]) {
+    $("view-" + name).hidden = name !== view;
+    if (name === view) $("tab-" + name).setAttribute("aria-current", "page");
+    else $("tab-" + name).removeAttribute("aria-current");
+  }
+  closeSource();
+  refresh();
+}
+
+for (const name of ["ask", "documents"]) $("tab-" + name).addEventListener("click", () => show(name));
+$("welcome-add").addEventListener("click", () => { show("documents"); $("file").focus(); });
+
+refresh();
+$("question").focus();

@@ -1,0 +1,62 @@
+// The panel that shows a source: a passage between what stands around it, with the cited words marked.
+
+import { $, el, announce } from "./dom.js";
+import { getJSON } from "./api.js";
+
+let opener = null; // the button that opened the panel, which gets the focus back
+let shown = 0; // counts openings, so that a late response does not overwrite a newer one
+
+export const place = (t) => [t.title || t.path, t.page ? `page ${t.page}` : ""].filter(Boolean).join(", ");
+
+// showSource opens the panel. target is a citation, whose words are marked, or a source, which is shown whole.
+export async function showSource(target, button) {
+  if (opener !== button) opener?.setAttribute("aria-expanded", "false");
+  opener = button;
+  const mine = ++shown;
+  button.setAttribute("aria-expanded", "true");
+  $("source-title").textContent = (target.marker ? `${target.marker} · ` : "") + (target.title || target.path);
+  $("source-meta").textContent = meta(target);
+  $("source-text").replaceChildren(el("p", { className: "hint", textContent: "Loading…" }));
+  $("source").hidden = false;
+  document.body.classList.add("with-source");
+  $("source").focus({ preventScroll: true });
+  try {
+    const passage = await getJSON(`v1/passages/${target.passage_id}`);
+    if (mine === shown) draw(passage, target);
+  } catch (err) {
+    if (mine === shown) $("source-text").replaceChildren(el("p", { className: "error", textContent: err.message }));
+  }
+}
+
+const meta = (p) => [p.corpus, p.path, p.page ? `page ${p.page}` : "", p.heading ?? ""].filter(Boolean).join(" · ");
+
+// draw marks the bytes [source_start, source_end) of the document. Offsets count UTF-8 bytes, JavaScript's strings UTF-16 units: cut the bytes.
+function draw(p, target) {
+  $("source-meta").textContent = meta(p);
+  const bytes = new TextEncoder().encode(p.text);
+  const cut = (from, to) => new TextDecoder().decode(bytes.subarray(from, to));
+  const from = target.source_start - p.start, to = target.source_end - p.start;
+  const cited = from >= 0 && from < to && to <= bytes.length; // false for a source, which has no such fields
+  const text = cited ? [cut(0, from), el("mark", { textContent: cut(from, to) }), cut(to)] : [p.text];
+  $("source-text").replaceChildren(
+    p.current ? "" : el("p", { className: "hint", textContent: "From an earlier version of the document." }),
+    el("span", { className: "around", textContent: p.before }),
+    el("span", { className: "passage" }, ...text),
+    el("span", { className: "around", textContent: p.after }));
+  const middle = $("source-text").querySelector("mark") ?? $("source-text").querySelector(".passage");
+  $("source-text").scrollTop = middle.offsetTop - $("source-text").offsetTop - $("source-text").clientHeight / 3;
+  if (cited) announce(`Cited text: ${cut(from, to)}`);
+}
+
+export function closeSource() {
+  if ($("source").hidden) return;
+  shown++;
+  $("source").hidden = true;
+  document.body.classList.remove("with-source");
+  opener?.setAttribute("aria-expanded", "false");
+  if (opener?.isConnected) opener.focus();
+  opener = null;
+}
+
+$("source-close").addEventListener("click", closeSource);
+document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) closeSource(); });
