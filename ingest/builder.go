@@ -10,6 +10,7 @@ import (
 // builder collects a Document while a reader walks its file.
 type builder struct {
 	text     strings.Builder
+	whole    string // all the text, while it is one verbatim piece: not copied
 	limit    int64 // bytes of text
 	blocks   []Block
 	pages    []Page
@@ -29,29 +30,46 @@ func (b *builder) warn(code string) {
 func (b *builder) page(n int) {
 	b.endPage()
 	b.separate("\n\n")
-	b.pages = append(b.pages, Page{Number: n, Start: b.text.Len(), End: -1})
+	b.pages = append(b.pages, Page{Number: n, Start: b.len(), End: -1})
 }
 
 func (b *builder) endPage() {
 	if last := len(b.pages) - 1; last >= 0 && b.pages[last].End < 0 {
-		b.pages[last].End = b.text.Len()
+		b.pages[last].End = b.len()
 	}
 }
 
 // separate writes sep unless nothing was written yet or the text already ends in it.
 func (b *builder) separate(sep string) {
-	if b.text.Len() > 0 && !strings.HasSuffix(b.text.String(), sep) {
+	if b.len() > 0 && !strings.HasSuffix(b.string(), sep) {
 		b.write(sep)
 	}
 }
 
+// len is the length of the text so far.
+func (b *builder) len() int { return len(b.whole) + b.text.Len() }
+
+// string is the text so far.
+func (b *builder) string() string {
+	if b.whole != "" {
+		return b.whole
+	}
+	return b.text.String()
+}
+
 func (b *builder) write(s string) bool {
-	if b.err == nil && int64(b.text.Len()+len(s)) > b.limit {
+	if b.err == nil && int64(b.len()+len(s)) > b.limit {
 		b.err = failf(TooLarge, "holds more than %s of text; split it into smaller files", sizeString(b.limit))
 	}
 	if b.err != nil {
 		return false
 	}
+	if b.len() == 0 && len(s) > 1<<20 {
+		b.whole = s
+		return true
+	}
+	b.text.WriteString(b.whole)
+	b.whole = ""
 	b.text.WriteString(s)
 	return true
 }
@@ -72,13 +90,13 @@ func (b *builder) addClean(kind BlockKind, level int, text string) {
 		return
 	}
 	sep := "\n\n"
-	if n := len(b.blocks); kind == ListItem && n > 0 && b.blocks[n-1].Kind == ListItem && b.blocks[n-1].End == b.text.Len() {
+	if n := len(b.blocks); kind == ListItem && n > 0 && b.blocks[n-1].Kind == ListItem && b.blocks[n-1].End == b.len() {
 		sep = "\n"
 	}
 	b.separate(sep)
-	start := b.text.Len()
+	start := b.len()
 	if b.write(text) {
-		b.blocks = append(b.blocks, Block{Kind: kind, Level: level, Start: start, End: b.text.Len()})
+		b.blocks = append(b.blocks, Block{Kind: kind, Level: level, Start: start, End: b.len()})
 	}
 }
 
@@ -113,31 +131,31 @@ func (b *builder) table(rows [][]string, header int) {
 		return
 	}
 	b.separate("\n\n")
-	k := Block{Kind: Table, Start: b.text.Len()}
+	k := Block{Kind: Table, Start: b.len()}
 	k.HeaderEnd = k.Start
 	for i, row := range rows {
 		line := strings.TrimRight(strings.Join(row, "\t"), "\t")
 		if line == "" {
 			continue
 		}
-		if b.text.Len() > k.Start {
+		if b.len() > k.Start {
 			b.write("\n")
 		}
 		if !b.write(line) {
 			return
 		}
 		if i < header && i < len(rows)-1 {
-			k.HeaderEnd = b.text.Len()
+			k.HeaderEnd = b.len()
 		}
 	}
-	k.End = b.text.Len()
+	k.End = b.len()
 	b.blocks = append(b.blocks, k)
 }
 
 // verbatim appends text as it stands, with blocks relative to its start.
 func (b *builder) verbatim(text string, blocks []Block) {
 	b.separate("\n\n")
-	base := b.text.Len()
+	base := b.len()
 	if !b.write(text) {
 		return
 	}
@@ -151,7 +169,7 @@ func (b *builder) verbatim(text string, blocks []Block) {
 
 // document is the finished document. Unpaged text becomes one page numbered 0.
 func (b *builder) document(kind string) *Document {
-	d := &Document{Kind: kind, Title: cleanLines(b.title), Text: b.text.String(), Blocks: b.blocks, Warnings: b.warnings}
+	d := &Document{Kind: kind, Title: cleanLines(b.title), Text: b.string(), Blocks: b.blocks, Warnings: b.warnings}
 	b.endPage()
 	if d.Pages = b.pages; len(d.Pages) == 0 {
 		d.Pages = []Page{{0, 0, len(d.Text)}}

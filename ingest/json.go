@@ -157,7 +157,7 @@ func readNotebook(ctx context.Context, s *source, b *builder) error {
 	}
 	for _, k := range b.blocks {
 		if k.Kind == Heading {
-			b.title = headingText(b.text.String()[k.Start:k.End])
+			b.title = headingText(b.string()[k.Start:k.End])
 			break
 		}
 	}

@@ -43,6 +43,26 @@ func language(text string) string {
 	return ""
 }
 
+// mixedLanguages samples a document all over: looking at every passage of a
+// book in one language would cost more than splitting it.
+func mixedLanguages(d *Document) bool {
+	if d.Language == "" {
+		return false
+	}
+	const samples = 8
+	if len(d.Text) < samples*languageSample {
+		return true // short enough to look at each
+	}
+	for i := range samples {
+		start := (len(d.Text) - languageSample) / (samples - 1) * i
+		if l := languageOf(strings.ToValidUTF8(d.Text[start:start+languageSample], "")); l != "" && l != d.Language {
+			return true
+		}
+	}
+	return false
+}
+
+// languageOf looks at the whole sample.
 func languageOf(sample string) string {
 	if code := byScript(sample); code != "" {
 		return code

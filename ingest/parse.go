@@ -108,7 +108,7 @@ func readMember(ctx context.Context, s *source, name string, data []byte, b *bui
 	if err != nil {
 		return err
 	}
-	in := &builder{limit: b.limit - int64(b.text.Len())}
+	in := &builder{limit: b.limit - int64(b.len())}
 	if err := f.read(ctx, m, in); err != nil {
 		return err
 	}

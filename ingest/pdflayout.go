@@ -74,7 +74,7 @@ func (p *pdfReader) documentTitle(b *builder) string {
 	}
 	for _, k := range b.blocks {
 		if k.Kind == Heading && k.Level == 1 {
-			return b.text.String()[k.Start:k.End]
+			return b.string()[k.Start:k.End]
 		}
 	}
 	return ""

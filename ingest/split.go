@@ -64,7 +64,7 @@ func (s *Splitter) ends(text string) []int {
 // sentences or rows only when one alone is too long; of even length near three
 // quarters of MaxTokens.
 func (s *Splitter) Split(d *Document) []Passage {
-	w := &splitWalk{s: s, d: d}
+	w := &splitWalk{s: s, d: d, mixed: mixedLanguages(d)}
 	blocks := d.Blocks
 	for _, page := range d.Pages {
 		w.page = page.Number
@@ -94,6 +94,7 @@ type unit struct {
 type splitWalk struct {
 	s        *Splitter
 	d        *Document
+	mixed    bool // passages may be in other languages than the document
 	page     int
 	stack    []headingEntry
 	paths    [][]string
@@ -498,17 +499,18 @@ func (w *splitWalk) emit(units []unit, start int) {
 			p.Tokens = len(w.s.ends(p.Indexed()))
 		}
 	}
-	p.Language = passageLanguage(p.Text, w.d.Language)
+	p.Language = w.passageLanguage(p.Text)
 	w.passages = append(w.passages, p)
 }
 
-// passageLanguage is the document's language unless a long passage is clearly in another.
-func passageLanguage(text, document string) string {
-	if document == "" || len(text) < 300 {
-		return document
+// passageLanguage is the document's language unless it is mixed and a long
+// passage is clearly in another.
+func (w *splitWalk) passageLanguage(text string) string {
+	if !w.mixed || len(text) < 300 {
+		return w.d.Language
 	}
-	if l := language(text); l != "" {
+	if l := languageOf(text); l != "" {
 		return l
 	}
-	return document
+	return w.d.Language
 }
