@@ -22,6 +22,7 @@ const Refusal = "The documents do not contain the answer."
 // Retriever finds passages. *retrieve.Retriever implements it.
 type Retriever interface {
 	Retrieve(ctx context.Context, query string, f retrieve.Filter, k int) (retrieve.Result, error)
+	Unknown(ctx context.Context, words []string, f retrieve.Filter) ([]string, error)
 }
 
 // Config tunes an [Answerer]. Its zero value is the documented default.
@@ -152,7 +153,11 @@ func (r *run) do(ctx context.Context) error {
 		return err
 	}
 	r.answer.Retrieval = found.Timings
-	if reason := r.irrelevant(found.Ranked); reason != "" {
+	reason, err := r.hopeless(ctx, found.Ranked)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
 		return r.abstain(reason)
 	}
 	prompt, err := r.prompts.build(r.q, found.Ranked, r.config.PassageTokens)
@@ -188,7 +193,20 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// irrelevant says why the passages cannot answer the question, or "".
+// hopeless says why the passages cannot answer the question, or "".
+func (r *run) hopeless(ctx context.Context, ranked []retrieve.Scored) (string, error) {
+	if reason := r.irrelevant(ranked); reason != "" {
+		return reason, nil
+	}
+	// A question about a name that no document holds is about something else, however similar the passages read.
+	unknown, err := r.retriever.Unknown(ctx, names(r.answer.Query), r.q.Filter)
+	if err != nil || len(unknown) == 0 {
+		return "", err
+	}
+	return "the documents nowhere mention " + strings.Join(unknown, ", "), nil
+}
+
+// irrelevant says that the passages are not about the question, or "".
 func (r *run) irrelevant(ranked []retrieve.Scored) string {
 	if len(ranked) == 0 {
 		return "no passage was found for the question"

@@ -1,7 +1,9 @@
 package answer
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,9 +32,10 @@ var (
 	bareMarkers = regexp.MustCompile(`\[(\d{1,3})\]`)
 )
 
-// keepShare is how much of the best passage's support the passage that the model named must have to stay cited. Small models often write the number of
-// a neighbour; a passage that says nearly as much is left alone, because the model may have read it for a reason that term counts don't see.
-const keepShare = 0.8
+// tieShare is how much of the best passage's support another must have to count as equal. Among equals the one that ranks first for the question is
+// cited. Where a marker stands is the model's choice; which passage it names is decided by the evidence, because small models often write the number
+// of a neighbour.
+const tieShare = 0.95
 
 // minSupport is the share of a statement's terms that some passage must hold for the statement to be cited at all. Below it the words have next to
 // nothing in common, and a marker would lend the statement an authority that it does not have. See docs/eval.md for how it was chosen.
@@ -68,7 +71,7 @@ type claim struct {
 	start, end int // in the text
 	cited      map[int]bool
 	support    []support // by source
-	best       int       // index of the source that supports it best
+	best       int       // index of the source to cite
 }
 
 // push takes newly generated text and returns what of it can be shown, with the citations that it completed.
@@ -122,8 +125,7 @@ func (c *citer) flush() string {
 	return rest
 }
 
-// cite writes the marker of the passage that supports the statement before it: the one that the model named, or a better one. A passage that the
-// statement cites already is not cited again.
+// cite writes the marker of the passage that supports the statement before it best. The model's second marker for a statement adds nothing then.
 func (c *citer) cite(named int) (Citation, bool) {
 	text := c.text.String()
 	// A marker may stand before the full stop of its sentence, which then begins the next statement.
@@ -143,10 +145,7 @@ func (c *citer) cite(named int) (Citation, bool) {
 		}
 		return Citation{}, false
 	}
-	i := named - 1
-	if best := c.claim.best; c.claim.support[i].share < keepShare*c.claim.support[best].share {
-		i = best
-	}
+	i := c.claim.best
 	if c.claim.cited[i] {
 		return Citation{}, false
 	}
@@ -171,9 +170,8 @@ func (c *citer) weighClaim(text string, start, end int) claim {
 	want := c.weights.of(text[start:end])
 	for i, e := range c.evidence {
 		k.support[i] = e.supports(want)
-		if k.support[i].share > k.support[k.best].share {
-			k.best = i
-		}
 	}
+	best := slices.MaxFunc(k.support, func(a, b support) int { return cmp.Compare(a.share, b.share) })
+	k.best = slices.IndexFunc(k.support, func(s support) bool { return s.share >= tieShare*best.share })
 	return k
 }

@@ -61,11 +61,15 @@ func TestAMarkerOfAWrongPassageIsCorrected(t *testing.T) {
 }
 
 func TestMarkersBeforeTheFullStopAndSeveralMarkers(t *testing.T) {
-	text, found := cited(t, "There are 27 vacation days per year [1][2]. Unused budget lapses [2].", 4, leave, "Every employee has 27 vacation days per year. Unused budget lapses.")
-	require.Equal(t, "There are 27 vacation days per year [1][2]. Unused budget lapses [2].", text)
-	require.Len(t, found, 3)
-	require.Equal(t, found[0].Start, found[1].Start)
-	require.Equal(t, "Unused budget lapses", text[found[2].Start:found[2].End])
+	text, found := cited(t, "There are 27 vacation days per year [1][2]. Unused budget lapses [2].", 4, leave, study)
+	require.Equal(t, "There are 27 vacation days per year [1]. Unused budget lapses [2].", text)
+	require.Len(t, found, 2)
+	require.Equal(t, "Unused budget lapses", text[found[1].Start:found[1].End])
+}
+
+func TestAmongEqualPassagesTheMoreRelevantIsCited(t *testing.T) {
+	text, _ := cited(t, "There are 27 vacation days per year. [2]", 4, leave, leave)
+	require.Equal(t, "There are 27 vacation days per year. [1]", text)
 }
 
 func TestTheSamePassageIsCitedOncePerStatement(t *testing.T) {

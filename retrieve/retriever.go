@@ -112,6 +112,21 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	return result, nil
 }
 
+// Unknown returns those of words that occur nowhere in what f admits.
+func (r *Retriever) Unknown(ctx context.Context, words []string, f Filter) ([]string, error) {
+	var unknown []string
+	for _, w := range words {
+		hits, err := r.index.Lexical(ctx, w, 1, f)
+		if err != nil {
+			return nil, fmt.Errorf("retrieve: look up a word: %w", err)
+		}
+		if len(hits) == 0 {
+			unknown = append(unknown, w)
+		}
+	}
+	return unknown, nil
+}
+
 // legs asks the legs that leg is made of, both at once.
 func (r *Retriever) legs(ctx context.Context, leg Leg, query string, f Filter, k int, t *Timings) (dense, lexical []Hit, err error) {
 	group, ctx := errgroup.WithContext(ctx)
