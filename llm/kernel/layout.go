@@ -43,8 +43,8 @@ type layout struct {
 // Blocks of 32 elements: half scales [16], half minima [16] where there are some, four vectors of levels (low nibble:
 // elements 0-15, high nibble: 16-31), a vector of fifth bits (bit i of a byte belongs to vector i of the unpacked
 // block). K-quants: half d [16], half dmin [16], byte scales [8][16], byte minima [8][16], then eight such blocks of
-// levels; Q6_K: half d [16], signed byte scales [16][16], then eight blocks of levels, each followed by two vectors of
-// upper bit pairs.
+// levels; IQ4_XS: half d [16], signed byte scales [8][16], then eight blocks of levels; Q6_K: half d [16], signed byte
+// scales [16][16], then eight blocks of levels, each followed by two vectors of upper bit pairs.
 var layouts = map[quant.Type]*layout{
 	quant.F32:    {kindFloat, 1, 64, 0, 0, 0, nil},
 	quant.F16:    {kindFloat, 1, 32, 0, 0, 0, nil},
@@ -57,6 +57,7 @@ var layouts = map[quant.Type]*layout{
 	quant.Q8_0:   {kindScale, 32, 32 + 2*nibbles, 32, 2 * nibbles, 128, packQ8_0},
 	quant.Q4_K:   {kindMin, 256, 320 + 8*nibbles, 320, nibbles, 0, packQ4_K},
 	quant.Q5_K:   {kindMin, 256, 320 + 8*(nibbles+64), 320, nibbles + 64, 0, packQ5_K},
+	quant.IQ4_XS: {kindScale, 256, 160 + 8*nibbles, 160, nibbles, 128, packIQ4_XS},
 	quant.Q6_K:   {kindHalf, 256, 288 + 8*(nibbles+128), 288, nibbles + 128, 32, packQ6_K},
 }
 
@@ -74,13 +75,16 @@ func (l *layout) level(levels []byte, r, k int) uint8 {
 	case nibbles + 128:
 		q |= levels[nibbles+64*(k/16)+4*r+k%4] >> (2 * (k % 16 / 4)) & 3 << 4
 	}
-	if l == layouts[quant.IQ4_NL] {
+	if l.table() {
 		q = iq4Levels[q]
 	}
 	return q
 }
 
-// iq4Levels is the table of IQ4_NL with an offset of 128.
+// table reports whether the levels are indices into iq4Levels: the only nibbles with that zero point.
+func (l *layout) table() bool { return l.sub == nibbles && l.zero == 128 }
+
+// iq4Levels is the table of IQ4_NL and IQ4_XS with an offset of 128.
 var iq4Levels = [16]uint8{
 	128 - 127, 128 - 104, 128 - 83, 128 - 65, 128 - 49, 128 - 35, 128 - 22, 128 - 10,
 	128 + 1, 128 + 13, 128 + 25, 128 + 38, 128 + 53, 128 + 69, 128 + 89, 128 + 113,
@@ -96,6 +100,8 @@ func (l *layout) scales(panel []byte, b, r int) (scale [2]float32, minimum float
 	case l.kind == kindHalf:
 		scale[0] = d * float32(int8(block[32+32*s+r]))
 		scale[1] = d * float32(int8(block[32+32*s+16+r]))
+	case l.elems == superElems && l.kind == kindScale:
+		scale[0] = d * float32(int8(block[32+16*s+r]))
 	case l.elems == superElems:
 		scale[0] = d * float32(block[64+16*s+r])
 		minimum = -(half(block[32+2*r:]) * float32(block[192+16*s+r]))

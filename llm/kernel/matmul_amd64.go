@@ -38,6 +38,8 @@ func unpackAVX512(m *Matrix, d, s *byte, n int) {
 		unpackQ4_0AVX512(d, s, n)
 	case quant.IQ4_NL:
 		unpackIQ4_NLAVX512(d, s, n)
+	case quant.IQ4_XS:
+		unpackIQ4_XSAVX512(d, s, n)
 	case quant.Q4_1:
 		unpackQ4_1AVX512(d, s, n)
 	case quant.Q5_0:
@@ -63,12 +65,17 @@ func unpackAVX2(m *Matrix, d, s *byte, n int) {
 	case hasVNNI && m.typ == quant.IQ4_NL:
 		unpackIQ4_NLVNNI(d, s, n)
 		return
+	case hasVNNI && m.typ == quant.IQ4_XS:
+		unpackIQ4_XSVNNI(d, s, n)
+		return
 	}
 	switch m.typ {
 	case quant.Q4_0:
 		unpackQ4_0AVX2(d, s, n)
 	case quant.IQ4_NL:
 		unpackIQ4_NLAVX2(d, s, n)
+	case quant.IQ4_XS:
+		unpackIQ4_XSAVX2(d, s, n)
 	case quant.Q4_1:
 		unpackQ4_1AVX2(d, s, n)
 	case quant.Q5_0:
@@ -270,7 +277,7 @@ func gemmAVX2(m *Matrix, w, rec *byte, stride, n int, c *float32, rows int) {
 		default:
 			gemmHalf6x1AVX2(w, rec, stride, n, c, start)
 		}
-	case quant.Q8_0, quant.IQ4_NL:
+	case quant.Q8_0, quant.IQ4_NL, quant.IQ4_XS:
 		switch rows {
 		case 2:
 			gemmScale8x2AVX2(w, rec, stride, n, c, start)
@@ -406,6 +413,19 @@ func gemvAVX512(m *Matrix, rows int, d *float32, ds int, s, rec *byte, rs, n, pa
 		default:
 			gemvIQ4_NLx1AVX512(d, ds, s, rec, rs, n, panels)
 		}
+	case quant.IQ4_XS:
+		switch rows {
+		case 8:
+			gemvIQ4_XSx8AVX512(d, ds, s, rec, rs, n, panels)
+		case 4:
+			gemvIQ4_XSx4AVX512(d, ds, s, rec, rs, n, panels)
+		case 3:
+			gemvIQ4_XSx3AVX512(d, ds, s, rec, rs, n, panels)
+		case 2:
+			gemvIQ4_XSx2AVX512(d, ds, s, rec, rs, n, panels)
+		default:
+			gemvIQ4_XSx1AVX512(d, ds, s, rec, rs, n, panels)
+		}
 	case quant.Q4_1:
 		switch rows {
 		case 8:
@@ -504,6 +524,8 @@ func gemvVNNI(m *Matrix, d *float32, s, rec *byte, n, panels int) {
 		gemvQ4_0VNNI(d, s, rec, n, panels)
 	case quant.IQ4_NL:
 		gemvIQ4_NLVNNI(d, s, rec, n, panels)
+	case quant.IQ4_XS:
+		gemvIQ4_XSVNNI(d, s, rec, n, panels)
 	case quant.Q4_1:
 		gemvQ4_1VNNI(d, s, rec, n, panels)
 	case quant.Q5_0:
@@ -531,6 +553,8 @@ func gemvAVX2(m *Matrix, d *float32, s, rec *byte, n, panels int) {
 		gemvQ4_0AVX2(d, s, rec, n, panels)
 	case quant.IQ4_NL:
 		gemvIQ4_NLAVX2(d, s, rec, n, panels)
+	case quant.IQ4_XS:
+		gemvIQ4_XSAVX2(d, s, rec, n, panels)
 	case quant.Q4_1:
 		gemvQ4_1AVX2(d, s, rec, n, panels)
 	case quant.Q5_0:

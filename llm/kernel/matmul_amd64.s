@@ -9751,6 +9751,1353 @@ sub:
 	VZEROUPPER
 	RET
 
+// func unpackIQ4_XSAVX512(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·unpackIQ4_XSAVX512(SB), NOSPLIT, $0-24
+	MOVQ            dst+0(FP), DI
+	MOVQ            src+8(FP), SI
+	MOVQ            n+16(FP), CX
+	MOVL            $0x0f0f0f0f, AX
+	VPBROADCASTD    AX, Z31
+	VBROADCASTI32X4 iq4Table<>+0(SB), Z29
+	MOVL            $0x80000000, AX
+	VPBROADCASTD    AX, Z4
+
+block:
+	VCVTPH2PS (SI), Z0
+	LEAQ      160(SI), R8
+	LEAQ      32(SI), R9
+	MOVQ      $0x00000008, R10
+
+sub:
+	VPMOVSXBD  (R9), Z2
+	VCVTDQ2PS  Z2, Z2
+	VMULPS     Z0, Z2, Z2
+	PREFETCHT1 8192(R8)
+	PREFETCHT1 8256(R8)
+	PREFETCHT1 8320(R8)
+	PREFETCHT1 8384(R8)
+	VMOVDQU64  (R8), Z28
+	VPSRLW     $0x04, Z28, Z27
+	VPANDD     Z31, Z28, Z28
+	VPANDD     Z31, Z27, Z27
+	VPSHUFB    Z28, Z29, Z28
+	VPSHUFB    Z27, Z29, Z27
+	VMOVDQU64  Z28, (DI)
+	VMOVDQU64  Z27, 256(DI)
+	VMOVDQU64  64(R8), Z28
+	VPSRLW     $0x04, Z28, Z27
+	VPANDD     Z31, Z28, Z28
+	VPANDD     Z31, Z27, Z27
+	VPSHUFB    Z28, Z29, Z28
+	VPSHUFB    Z27, Z29, Z27
+	VMOVDQU64  Z28, 64(DI)
+	VMOVDQU64  Z27, 320(DI)
+	VMOVDQU64  128(R8), Z28
+	VPSRLW     $0x04, Z28, Z27
+	VPANDD     Z31, Z28, Z28
+	VPANDD     Z31, Z27, Z27
+	VPSHUFB    Z28, Z29, Z28
+	VPSHUFB    Z27, Z29, Z27
+	VMOVDQU64  Z28, 128(DI)
+	VMOVDQU64  Z27, 384(DI)
+	VMOVDQU64  192(R8), Z28
+	VPSRLW     $0x04, Z28, Z27
+	VPANDD     Z31, Z28, Z28
+	VPANDD     Z31, Z27, Z27
+	VPSHUFB    Z28, Z29, Z28
+	VPSHUFB    Z27, Z29, Z27
+	VMOVDQU64  Z28, 192(DI)
+	VMOVDQU64  Z27, 448(DI)
+	VMOVUPS    Z2, 512(DI)
+	ADDQ       $0x00000500, DI
+	ADDQ       $0x00000100, R8
+	ADDQ       $0x00000010, R9
+	DECQ       R10
+	JNZ        sub
+	MOVQ       R8, SI
+	DECQ       CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSx1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·gemvIQ4_XSx1AVX512(SB), NOSPLIT, $0-56
+	MOVQ            dst+0(FP), DI
+	MOVQ            dstStride+8(FP), R12
+	MOVQ            src+16(FP), SI
+	MOVQ            rec+24(FP), DX
+	MOVQ            recStride+32(FP), R13
+	MOVQ            panels+48(FP), BX
+	MOVL            $0x0f0f0f0f, AX
+	VPBROADCASTD    AX, Z31
+	VBROADCASTI32X4 iq4Table<>+0(SB), Z29
+	MOVL            $0x80000000, AX
+	VPBROADCASTD    AX, Z20
+
+panel:
+	MOVQ   n+40(FP), CX
+	MOVQ   DX, R8
+	VPXORD Z0, Z0, Z0
+
+block:
+	VCVTPH2PS (SI), Z16
+	LEAQ      160(SI), R9
+	LEAQ      32(SI), R10
+	MOVQ      $0x00000008, R11
+
+sub:
+	VPMOVSXBD        (R10), Z18
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z16, Z18, Z18
+	PREFETCHT1       8192(R9)
+	PREFETCHT1       8256(R9)
+	PREFETCHT1       8320(R9)
+	PREFETCHT1       8384(R9)
+	VPBROADCASTD     52(R8), Z8
+	VPXORD           Z9, Z9, Z9
+	VMOVDQU64        (R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    (R8), Z28, Z8
+	VPDPBUSD.BCST    16(R8), Z27, Z9
+	VMOVDQU64        64(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    4(R8), Z28, Z8
+	VPDPBUSD.BCST    20(R8), Z27, Z9
+	VMOVDQU64        128(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    8(R8), Z28, Z8
+	VPDPBUSD.BCST    24(R8), Z27, Z9
+	VMOVDQU64        192(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    12(R8), Z28, Z8
+	VPDPBUSD.BCST    28(R8), Z27, Z9
+	VPADDD           Z9, Z8, Z8
+	VBROADCASTSS     32(R8), Z21
+	VFMADD213PS.BCST 36(R8), Z21, Z8
+	VFMADD231PS      Z18, Z8, Z0
+	ADDQ             R13, R8
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000010, R10
+	DECQ             R11
+	JNZ              sub
+	MOVQ             R9, SI
+	DECQ             CX
+	JNZ              block
+	MOVQ             DI, AX
+	VMOVUPS          Z0, (AX)
+	ADDQ             $0x00000040, DI
+	DECQ             BX
+	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSx2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·gemvIQ4_XSx2AVX512(SB), NOSPLIT, $0-56
+	MOVQ            dst+0(FP), DI
+	MOVQ            dstStride+8(FP), R12
+	MOVQ            src+16(FP), SI
+	MOVQ            rec+24(FP), DX
+	MOVQ            recStride+32(FP), R13
+	MOVQ            panels+48(FP), BX
+	MOVL            $0x0f0f0f0f, AX
+	VPBROADCASTD    AX, Z31
+	VBROADCASTI32X4 iq4Table<>+0(SB), Z29
+	MOVL            $0x80000000, AX
+	VPBROADCASTD    AX, Z20
+
+panel:
+	MOVQ   n+40(FP), CX
+	MOVQ   DX, R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+block:
+	VCVTPH2PS (SI), Z16
+	LEAQ      160(SI), R9
+	LEAQ      32(SI), R10
+	MOVQ      $0x00000008, R11
+
+sub:
+	VPMOVSXBD        (R10), Z18
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z16, Z18, Z18
+	PREFETCHT1       8192(R9)
+	PREFETCHT1       8256(R9)
+	PREFETCHT1       8320(R9)
+	PREFETCHT1       8384(R9)
+	VPBROADCASTD     52(R8), Z8
+	VPXORD           Z9, Z9, Z9
+	VPBROADCASTD     116(R8), Z10
+	VPXORD           Z11, Z11, Z11
+	VMOVDQU64        (R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    (R8), Z28, Z8
+	VPDPBUSD.BCST    64(R8), Z28, Z10
+	VPDPBUSD.BCST    16(R8), Z27, Z9
+	VPDPBUSD.BCST    80(R8), Z27, Z11
+	VMOVDQU64        64(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    4(R8), Z28, Z8
+	VPDPBUSD.BCST    68(R8), Z28, Z10
+	VPDPBUSD.BCST    20(R8), Z27, Z9
+	VPDPBUSD.BCST    84(R8), Z27, Z11
+	VMOVDQU64        128(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    8(R8), Z28, Z8
+	VPDPBUSD.BCST    72(R8), Z28, Z10
+	VPDPBUSD.BCST    24(R8), Z27, Z9
+	VPDPBUSD.BCST    88(R8), Z27, Z11
+	VMOVDQU64        192(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    12(R8), Z28, Z8
+	VPDPBUSD.BCST    76(R8), Z28, Z10
+	VPDPBUSD.BCST    28(R8), Z27, Z9
+	VPDPBUSD.BCST    92(R8), Z27, Z11
+	VPADDD           Z9, Z8, Z8
+	VBROADCASTSS     32(R8), Z21
+	VFMADD213PS.BCST 36(R8), Z21, Z8
+	VFMADD231PS      Z18, Z8, Z0
+	VPADDD           Z11, Z10, Z10
+	VBROADCASTSS     96(R8), Z22
+	VFMADD213PS.BCST 100(R8), Z22, Z10
+	VFMADD231PS      Z18, Z10, Z1
+	ADDQ             R13, R8
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000010, R10
+	DECQ             R11
+	JNZ              sub
+	MOVQ             R9, SI
+	DECQ             CX
+	JNZ              block
+	MOVQ             DI, AX
+	VMOVUPS          Z0, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z1, (AX)
+	ADDQ             $0x00000040, DI
+	DECQ             BX
+	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSx3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·gemvIQ4_XSx3AVX512(SB), NOSPLIT, $0-56
+	MOVQ            dst+0(FP), DI
+	MOVQ            dstStride+8(FP), R12
+	MOVQ            src+16(FP), SI
+	MOVQ            rec+24(FP), DX
+	MOVQ            recStride+32(FP), R13
+	MOVQ            panels+48(FP), BX
+	MOVL            $0x0f0f0f0f, AX
+	VPBROADCASTD    AX, Z31
+	VBROADCASTI32X4 iq4Table<>+0(SB), Z29
+	MOVL            $0x80000000, AX
+	VPBROADCASTD    AX, Z20
+
+panel:
+	MOVQ   n+40(FP), CX
+	MOVQ   DX, R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+block:
+	VCVTPH2PS (SI), Z16
+	LEAQ      160(SI), R9
+	LEAQ      32(SI), R10
+	MOVQ      $0x00000008, R11
+
+sub:
+	VPMOVSXBD        (R10), Z18
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z16, Z18, Z18
+	PREFETCHT1       8192(R9)
+	PREFETCHT1       8256(R9)
+	PREFETCHT1       8320(R9)
+	PREFETCHT1       8384(R9)
+	VPBROADCASTD     52(R8), Z8
+	VPXORD           Z9, Z9, Z9
+	VPBROADCASTD     116(R8), Z10
+	VPXORD           Z11, Z11, Z11
+	VPBROADCASTD     180(R8), Z12
+	VPXORD           Z13, Z13, Z13
+	VMOVDQU64        (R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    (R8), Z28, Z8
+	VPDPBUSD.BCST    64(R8), Z28, Z10
+	VPDPBUSD.BCST    128(R8), Z28, Z12
+	VPDPBUSD.BCST    16(R8), Z27, Z9
+	VPDPBUSD.BCST    80(R8), Z27, Z11
+	VPDPBUSD.BCST    144(R8), Z27, Z13
+	VMOVDQU64        64(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    4(R8), Z28, Z8
+	VPDPBUSD.BCST    68(R8), Z28, Z10
+	VPDPBUSD.BCST    132(R8), Z28, Z12
+	VPDPBUSD.BCST    20(R8), Z27, Z9
+	VPDPBUSD.BCST    84(R8), Z27, Z11
+	VPDPBUSD.BCST    148(R8), Z27, Z13
+	VMOVDQU64        128(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    8(R8), Z28, Z8
+	VPDPBUSD.BCST    72(R8), Z28, Z10
+	VPDPBUSD.BCST    136(R8), Z28, Z12
+	VPDPBUSD.BCST    24(R8), Z27, Z9
+	VPDPBUSD.BCST    88(R8), Z27, Z11
+	VPDPBUSD.BCST    152(R8), Z27, Z13
+	VMOVDQU64        192(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    12(R8), Z28, Z8
+	VPDPBUSD.BCST    76(R8), Z28, Z10
+	VPDPBUSD.BCST    140(R8), Z28, Z12
+	VPDPBUSD.BCST    28(R8), Z27, Z9
+	VPDPBUSD.BCST    92(R8), Z27, Z11
+	VPDPBUSD.BCST    156(R8), Z27, Z13
+	VPADDD           Z9, Z8, Z8
+	VBROADCASTSS     32(R8), Z21
+	VFMADD213PS.BCST 36(R8), Z21, Z8
+	VFMADD231PS      Z18, Z8, Z0
+	VPADDD           Z11, Z10, Z10
+	VBROADCASTSS     96(R8), Z22
+	VFMADD213PS.BCST 100(R8), Z22, Z10
+	VFMADD231PS      Z18, Z10, Z1
+	VPADDD           Z13, Z12, Z12
+	VBROADCASTSS     160(R8), Z21
+	VFMADD213PS.BCST 164(R8), Z21, Z12
+	VFMADD231PS      Z18, Z12, Z2
+	ADDQ             R13, R8
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000010, R10
+	DECQ             R11
+	JNZ              sub
+	MOVQ             R9, SI
+	DECQ             CX
+	JNZ              block
+	MOVQ             DI, AX
+	VMOVUPS          Z0, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z1, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z2, (AX)
+	ADDQ             $0x00000040, DI
+	DECQ             BX
+	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSx4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·gemvIQ4_XSx4AVX512(SB), NOSPLIT, $0-56
+	MOVQ            dst+0(FP), DI
+	MOVQ            dstStride+8(FP), R12
+	MOVQ            src+16(FP), SI
+	MOVQ            rec+24(FP), DX
+	MOVQ            recStride+32(FP), R13
+	MOVQ            panels+48(FP), BX
+	MOVL            $0x0f0f0f0f, AX
+	VPBROADCASTD    AX, Z31
+	VBROADCASTI32X4 iq4Table<>+0(SB), Z29
+	MOVL            $0x80000000, AX
+	VPBROADCASTD    AX, Z20
+
+panel:
+	MOVQ   n+40(FP), CX
+	MOVQ   DX, R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+block:
+	VCVTPH2PS (SI), Z16
+	LEAQ      160(SI), R9
+	LEAQ      32(SI), R10
+	MOVQ      $0x00000008, R11
+
+sub:
+	VPMOVSXBD        (R10), Z18
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z16, Z18, Z18
+	PREFETCHT1       8192(R9)
+	PREFETCHT1       8256(R9)
+	PREFETCHT1       8320(R9)
+	PREFETCHT1       8384(R9)
+	VPBROADCASTD     52(R8), Z8
+	VPBROADCASTD     116(R8), Z9
+	VPBROADCASTD     180(R8), Z10
+	VPBROADCASTD     244(R8), Z11
+	VMOVDQU64        (R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    (R8), Z28, Z8
+	VPDPBUSD.BCST    64(R8), Z28, Z9
+	VPDPBUSD.BCST    128(R8), Z28, Z10
+	VPDPBUSD.BCST    192(R8), Z28, Z11
+	VPDPBUSD.BCST    16(R8), Z27, Z8
+	VPDPBUSD.BCST    80(R8), Z27, Z9
+	VPDPBUSD.BCST    144(R8), Z27, Z10
+	VPDPBUSD.BCST    208(R8), Z27, Z11
+	VMOVDQU64        64(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    4(R8), Z28, Z8
+	VPDPBUSD.BCST    68(R8), Z28, Z9
+	VPDPBUSD.BCST    132(R8), Z28, Z10
+	VPDPBUSD.BCST    196(R8), Z28, Z11
+	VPDPBUSD.BCST    20(R8), Z27, Z8
+	VPDPBUSD.BCST    84(R8), Z27, Z9
+	VPDPBUSD.BCST    148(R8), Z27, Z10
+	VPDPBUSD.BCST    212(R8), Z27, Z11
+	VMOVDQU64        128(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    8(R8), Z28, Z8
+	VPDPBUSD.BCST    72(R8), Z28, Z9
+	VPDPBUSD.BCST    136(R8), Z28, Z10
+	VPDPBUSD.BCST    200(R8), Z28, Z11
+	VPDPBUSD.BCST    24(R8), Z27, Z8
+	VPDPBUSD.BCST    88(R8), Z27, Z9
+	VPDPBUSD.BCST    152(R8), Z27, Z10
+	VPDPBUSD.BCST    216(R8), Z27, Z11
+	VMOVDQU64        192(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    12(R8), Z28, Z8
+	VPDPBUSD.BCST    76(R8), Z28, Z9
+	VPDPBUSD.BCST    140(R8), Z28, Z10
+	VPDPBUSD.BCST    204(R8), Z28, Z11
+	VPDPBUSD.BCST    28(R8), Z27, Z8
+	VPDPBUSD.BCST    92(R8), Z27, Z9
+	VPDPBUSD.BCST    156(R8), Z27, Z10
+	VPDPBUSD.BCST    220(R8), Z27, Z11
+	VBROADCASTSS     32(R8), Z21
+	VFMADD213PS.BCST 36(R8), Z21, Z8
+	VFMADD231PS      Z18, Z8, Z0
+	VBROADCASTSS     96(R8), Z22
+	VFMADD213PS.BCST 100(R8), Z22, Z9
+	VFMADD231PS      Z18, Z9, Z1
+	VBROADCASTSS     160(R8), Z21
+	VFMADD213PS.BCST 164(R8), Z21, Z10
+	VFMADD231PS      Z18, Z10, Z2
+	VBROADCASTSS     224(R8), Z22
+	VFMADD213PS.BCST 228(R8), Z22, Z11
+	VFMADD231PS      Z18, Z11, Z3
+	ADDQ             R13, R8
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000010, R10
+	DECQ             R11
+	JNZ              sub
+	MOVQ             R9, SI
+	DECQ             CX
+	JNZ              block
+	MOVQ             DI, AX
+	VMOVUPS          Z0, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z1, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z2, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z3, (AX)
+	ADDQ             $0x00000040, DI
+	DECQ             BX
+	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSx8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·gemvIQ4_XSx8AVX512(SB), NOSPLIT, $0-56
+	MOVQ            dst+0(FP), DI
+	MOVQ            dstStride+8(FP), R12
+	MOVQ            src+16(FP), SI
+	MOVQ            rec+24(FP), DX
+	MOVQ            recStride+32(FP), R13
+	MOVQ            panels+48(FP), BX
+	MOVL            $0x0f0f0f0f, AX
+	VPBROADCASTD    AX, Z31
+	VBROADCASTI32X4 iq4Table<>+0(SB), Z29
+	MOVL            $0x80000000, AX
+	VPBROADCASTD    AX, Z20
+
+panel:
+	MOVQ   n+40(FP), CX
+	MOVQ   DX, R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+block:
+	VCVTPH2PS (SI), Z16
+	LEAQ      160(SI), R9
+	LEAQ      32(SI), R10
+	MOVQ      $0x00000008, R11
+
+sub:
+	VPMOVSXBD        (R10), Z18
+	VCVTDQ2PS        Z18, Z18
+	VMULPS           Z16, Z18, Z18
+	PREFETCHT1       8192(R9)
+	PREFETCHT1       8256(R9)
+	PREFETCHT1       8320(R9)
+	PREFETCHT1       8384(R9)
+	VPBROADCASTD     52(R8), Z8
+	VPBROADCASTD     116(R8), Z9
+	VPBROADCASTD     180(R8), Z10
+	VPBROADCASTD     244(R8), Z11
+	VPBROADCASTD     308(R8), Z12
+	VPBROADCASTD     372(R8), Z13
+	VPBROADCASTD     436(R8), Z14
+	VPBROADCASTD     500(R8), Z15
+	VMOVDQU64        (R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    (R8), Z28, Z8
+	VPDPBUSD.BCST    64(R8), Z28, Z9
+	VPDPBUSD.BCST    128(R8), Z28, Z10
+	VPDPBUSD.BCST    192(R8), Z28, Z11
+	VPDPBUSD.BCST    256(R8), Z28, Z12
+	VPDPBUSD.BCST    320(R8), Z28, Z13
+	VPDPBUSD.BCST    384(R8), Z28, Z14
+	VPDPBUSD.BCST    448(R8), Z28, Z15
+	VPDPBUSD.BCST    16(R8), Z27, Z8
+	VPDPBUSD.BCST    80(R8), Z27, Z9
+	VPDPBUSD.BCST    144(R8), Z27, Z10
+	VPDPBUSD.BCST    208(R8), Z27, Z11
+	VPDPBUSD.BCST    272(R8), Z27, Z12
+	VPDPBUSD.BCST    336(R8), Z27, Z13
+	VPDPBUSD.BCST    400(R8), Z27, Z14
+	VPDPBUSD.BCST    464(R8), Z27, Z15
+	VMOVDQU64        64(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    4(R8), Z28, Z8
+	VPDPBUSD.BCST    68(R8), Z28, Z9
+	VPDPBUSD.BCST    132(R8), Z28, Z10
+	VPDPBUSD.BCST    196(R8), Z28, Z11
+	VPDPBUSD.BCST    260(R8), Z28, Z12
+	VPDPBUSD.BCST    324(R8), Z28, Z13
+	VPDPBUSD.BCST    388(R8), Z28, Z14
+	VPDPBUSD.BCST    452(R8), Z28, Z15
+	VPDPBUSD.BCST    20(R8), Z27, Z8
+	VPDPBUSD.BCST    84(R8), Z27, Z9
+	VPDPBUSD.BCST    148(R8), Z27, Z10
+	VPDPBUSD.BCST    212(R8), Z27, Z11
+	VPDPBUSD.BCST    276(R8), Z27, Z12
+	VPDPBUSD.BCST    340(R8), Z27, Z13
+	VPDPBUSD.BCST    404(R8), Z27, Z14
+	VPDPBUSD.BCST    468(R8), Z27, Z15
+	VMOVDQU64        128(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    8(R8), Z28, Z8
+	VPDPBUSD.BCST    72(R8), Z28, Z9
+	VPDPBUSD.BCST    136(R8), Z28, Z10
+	VPDPBUSD.BCST    200(R8), Z28, Z11
+	VPDPBUSD.BCST    264(R8), Z28, Z12
+	VPDPBUSD.BCST    328(R8), Z28, Z13
+	VPDPBUSD.BCST    392(R8), Z28, Z14
+	VPDPBUSD.BCST    456(R8), Z28, Z15
+	VPDPBUSD.BCST    24(R8), Z27, Z8
+	VPDPBUSD.BCST    88(R8), Z27, Z9
+	VPDPBUSD.BCST    152(R8), Z27, Z10
+	VPDPBUSD.BCST    216(R8), Z27, Z11
+	VPDPBUSD.BCST    280(R8), Z27, Z12
+	VPDPBUSD.BCST    344(R8), Z27, Z13
+	VPDPBUSD.BCST    408(R8), Z27, Z14
+	VPDPBUSD.BCST    472(R8), Z27, Z15
+	VMOVDQU64        192(R9), Z28
+	VPSRLW           $0x04, Z28, Z27
+	VPANDD           Z31, Z28, Z28
+	VPANDD           Z31, Z27, Z27
+	VPSHUFB          Z28, Z29, Z28
+	VPSHUFB          Z27, Z29, Z27
+	VPDPBUSD.BCST    12(R8), Z28, Z8
+	VPDPBUSD.BCST    76(R8), Z28, Z9
+	VPDPBUSD.BCST    140(R8), Z28, Z10
+	VPDPBUSD.BCST    204(R8), Z28, Z11
+	VPDPBUSD.BCST    268(R8), Z28, Z12
+	VPDPBUSD.BCST    332(R8), Z28, Z13
+	VPDPBUSD.BCST    396(R8), Z28, Z14
+	VPDPBUSD.BCST    460(R8), Z28, Z15
+	VPDPBUSD.BCST    28(R8), Z27, Z8
+	VPDPBUSD.BCST    92(R8), Z27, Z9
+	VPDPBUSD.BCST    156(R8), Z27, Z10
+	VPDPBUSD.BCST    220(R8), Z27, Z11
+	VPDPBUSD.BCST    284(R8), Z27, Z12
+	VPDPBUSD.BCST    348(R8), Z27, Z13
+	VPDPBUSD.BCST    412(R8), Z27, Z14
+	VPDPBUSD.BCST    476(R8), Z27, Z15
+	VBROADCASTSS     32(R8), Z21
+	VFMADD213PS.BCST 36(R8), Z21, Z8
+	VFMADD231PS      Z18, Z8, Z0
+	VBROADCASTSS     96(R8), Z22
+	VFMADD213PS.BCST 100(R8), Z22, Z9
+	VFMADD231PS      Z18, Z9, Z1
+	VBROADCASTSS     160(R8), Z21
+	VFMADD213PS.BCST 164(R8), Z21, Z10
+	VFMADD231PS      Z18, Z10, Z2
+	VBROADCASTSS     224(R8), Z22
+	VFMADD213PS.BCST 228(R8), Z22, Z11
+	VFMADD231PS      Z18, Z11, Z3
+	VBROADCASTSS     288(R8), Z21
+	VFMADD213PS.BCST 292(R8), Z21, Z12
+	VFMADD231PS      Z18, Z12, Z4
+	VBROADCASTSS     352(R8), Z22
+	VFMADD213PS.BCST 356(R8), Z22, Z13
+	VFMADD231PS      Z18, Z13, Z5
+	VBROADCASTSS     416(R8), Z21
+	VFMADD213PS.BCST 420(R8), Z21, Z14
+	VFMADD231PS      Z18, Z14, Z6
+	VBROADCASTSS     480(R8), Z22
+	VFMADD213PS.BCST 484(R8), Z22, Z15
+	VFMADD231PS      Z18, Z15, Z7
+	ADDQ             R13, R8
+	ADDQ             $0x00000100, R9
+	ADDQ             $0x00000010, R10
+	DECQ             R11
+	JNZ              sub
+	MOVQ             R9, SI
+	DECQ             CX
+	JNZ              block
+	MOVQ             DI, AX
+	VMOVUPS          Z0, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z1, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z2, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z3, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z4, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z5, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z6, (AX)
+	ADDQ             R12, AX
+	VMOVUPS          Z7, (AX)
+	ADDQ             $0x00000040, DI
+	DECQ             BX
+	JNZ              panel
+	VZEROUPPER
+	RET
+
+// func unpackIQ4_XSAVX2(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·unpackIQ4_XSAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y0
+	VCVTPH2PS 16(SI), Y1
+	LEAQ      160(SI), R8
+	LEAQ      32(SI), R9
+	MOVQ      $0x00000008, R10
+
+sub:
+	PREFETCHT1 8192(R8)
+	PREFETCHT1 8256(R8)
+	PREFETCHT1 8320(R8)
+	PREFETCHT1 8384(R8)
+	VPMOVSXBD  (R9), Y4
+	VCVTDQ2PS  Y4, Y4
+	VMULPS     Y0, Y4, Y4
+	VMOVUPS    Y4, 512(DI)
+	VMOVDQU    (R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, (DI)
+	VMOVDQU    Y14, 256(DI)
+	VMOVDQU    64(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 64(DI)
+	VMOVDQU    Y14, 320(DI)
+	VMOVDQU    128(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 128(DI)
+	VMOVDQU    Y14, 384(DI)
+	VMOVDQU    192(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 192(DI)
+	VMOVDQU    Y14, 448(DI)
+	VPMOVSXBD  8(R9), Y4
+	VCVTDQ2PS  Y4, Y4
+	VMULPS     Y1, Y4, Y4
+	VMOVUPS    Y4, 544(DI)
+	VMOVDQU    32(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 32(DI)
+	VMOVDQU    Y14, 288(DI)
+	VMOVDQU    96(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 96(DI)
+	VMOVDQU    Y14, 352(DI)
+	VMOVDQU    160(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 160(DI)
+	VMOVDQU    Y14, 416(DI)
+	VMOVDQU    224(R8), Y15
+	VPSRLW     $0x04, Y15, Y14
+	VPAND      bytes0f<>+0(SB), Y15, Y15
+	VPAND      bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU    iq4Signed<>+0(SB), Y13
+	VPSHUFB    Y15, Y13, Y15
+	VPSHUFB    Y14, Y13, Y14
+	VMOVDQU    Y15, 224(DI)
+	VMOVDQU    Y14, 480(DI)
+	ADDQ       $0x00000500, DI
+	ADDQ       $0x00000100, R8
+	ADDQ       $0x00000010, R9
+	DECQ       R10
+	JNZ        sub
+	MOVQ       R8, SI
+	DECQ       CX
+	JNZ        block
+	VZEROUPPER
+	RET
+
+// func unpackIQ4_XSVNNI(dst *byte, src *byte, n int)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·unpackIQ4_XSVNNI(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+block:
+	VCVTPH2PS (SI), Y0
+	VCVTPH2PS 16(SI), Y1
+	LEAQ      160(SI), R8
+	LEAQ      32(SI), R9
+	MOVQ      $0x00000008, R10
+
+sub:
+	PREFETCHT1     8192(R8)
+	PREFETCHT1     8256(R8)
+	PREFETCHT1     8320(R8)
+	PREFETCHT1     8384(R8)
+	VPMOVSXBD      (R9), Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y0, Y4, Y4
+	VMOVUPS        Y4, 512(DI)
+	VMOVDQU        (R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, (DI)
+	VMOVDQU        Y14, 256(DI)
+	VMOVDQU        64(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 64(DI)
+	VMOVDQU        Y14, 320(DI)
+	VMOVDQU        128(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 128(DI)
+	VMOVDQU        Y14, 384(DI)
+	VMOVDQU        192(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 192(DI)
+	VMOVDQU        Y14, 448(DI)
+	VPMOVSXBD      8(R9), Y4
+	VCVTDQ2PS      Y4, Y4
+	VMULPS         Y1, Y4, Y4
+	VMOVUPS        Y4, 544(DI)
+	VMOVDQU        32(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 32(DI)
+	VMOVDQU        Y14, 288(DI)
+	VMOVDQU        96(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 96(DI)
+	VMOVDQU        Y14, 352(DI)
+	VMOVDQU        160(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 160(DI)
+	VMOVDQU        Y14, 416(DI)
+	VMOVDQU        224(R8), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VMOVDQU        Y15, 224(DI)
+	VMOVDQU        Y14, 480(DI)
+	ADDQ           $0x00000500, DI
+	ADDQ           $0x00000100, R8
+	ADDQ           $0x00000010, R9
+	DECQ           R10
+	JNZ            sub
+	MOVQ           R8, SI
+	DECQ           CX
+	JNZ            block
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvIQ4_XSAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 160(SI), R9
+	LEAQ 32(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT1   8192(R9)
+	PREFETCHT1   8256(R9)
+	PREFETCHT1   8320(R9)
+	PREFETCHT1   8384(R9)
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      (R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD (R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 16(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      64(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 20(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      128(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 24(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      192(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 28(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    (SI), Y10
+	VPMOVSXBD    (R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y0
+	VPBROADCASTD magic<>+0(SB), Y2
+	VMOVDQU      32(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD (R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 16(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      96(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 4(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 20(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      160(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 8(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 24(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VMOVDQU      224(R9), Y15
+	VPSRLW       $0x04, Y15, Y14
+	VPAND        bytes0f<>+0(SB), Y15, Y15
+	VPAND        bytes0f<>+0(SB), Y14, Y14
+	VMOVDQU      iq4Signed<>+0(SB), Y13
+	VPSHUFB      Y15, Y13, Y15
+	VPSHUFB      Y14, Y13, Y14
+	VPBROADCASTD 12(R8), Y6
+	VPABSB       Y15, Y5
+	VPSIGNB      Y15, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VPBROADCASTD 28(R8), Y6
+	VPABSB       Y14, Y5
+	VPSIGNB      Y14, Y6, Y7
+	VPMADDUBSW   Y7, Y5, Y5
+	VPMADDWD     words1<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y2, Y2
+	VCVTPH2PS    16(SI), Y10
+	VPMOVSXBD    8(R10), Y8
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y10, Y8, Y8
+	VBROADCASTSS 32(R8), Y7
+	VBROADCASTSS 36(R8), Y6
+	VFMADD213PS  Y6, Y7, Y2
+	VFMADD231PS  Y8, Y2, Y1
+	ADDQ         $0x00000040, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000010, R10
+	DECQ         R11
+	JNZ          sub
+	MOVQ         R9, SI
+	DECQ         CX
+	JNZ          block
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         $0x00000040, DI
+	DECQ         BX
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func gemvIQ4_XSVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·gemvIQ4_XSVNNI(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ rec+16(FP), DX
+	MOVQ panels+32(FP), BX
+
+panel:
+	MOVQ  n+24(FP), CX
+	MOVQ  DX, R8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+block:
+	LEAQ 160(SI), R9
+	LEAQ 32(SI), R10
+	MOVQ $0x00000008, R11
+
+sub:
+	PREFETCHT1     8192(R9)
+	PREFETCHT1     8256(R9)
+	PREFETCHT1     8320(R9)
+	PREFETCHT1     8384(R9)
+	VPBROADCASTD   52(R8), Y2
+	VMOVDQU        (R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   (R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   16(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        64(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   4(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   20(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        128(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   8(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   24(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        192(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   12(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   28(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VCVTPH2PS      (SI), Y10
+	VPMOVSXBD      (R10), Y8
+	VCVTDQ2PS      Y8, Y8
+	VMULPS         Y10, Y8, Y8
+	VBROADCASTSS   32(R8), Y7
+	VBROADCASTSS   36(R8), Y6
+	VFMADD213PS    Y6, Y7, Y2
+	VFMADD231PS    Y8, Y2, Y0
+	VPBROADCASTD   52(R8), Y2
+	VMOVDQU        32(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   (R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   16(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        96(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   4(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   20(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        160(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   8(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   24(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VMOVDQU        224(R9), Y15
+	VPSRLW         $0x04, Y15, Y14
+	VPAND          bytes0f<>+0(SB), Y15, Y15
+	VPAND          bytes0f<>+0(SB), Y14, Y14
+	VBROADCASTI128 iq4Table<>+0(SB), Y13
+	VPSHUFB        Y15, Y13, Y15
+	VPSHUFB        Y14, Y13, Y14
+	VPBROADCASTD   12(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x05
+	BYTE           $0x50
+	BYTE           $0xd6
+	VPBROADCASTD   28(R8), Y6
+	BYTE           $0xc4
+	BYTE           $0xe2
+	BYTE           $0x0d
+	BYTE           $0x50
+	BYTE           $0xd6
+	VCVTPH2PS      16(SI), Y10
+	VPMOVSXBD      8(R10), Y8
+	VCVTDQ2PS      Y8, Y8
+	VMULPS         Y10, Y8, Y8
+	VBROADCASTSS   32(R8), Y7
+	VBROADCASTSS   36(R8), Y6
+	VFMADD213PS    Y6, Y7, Y2
+	VFMADD231PS    Y8, Y2, Y1
+	ADDQ           $0x00000040, R8
+	ADDQ           $0x00000100, R9
+	ADDQ           $0x00000010, R10
+	DECQ           R11
+	JNZ            sub
+	MOVQ           R9, SI
+	DECQ           CX
+	JNZ            block
+	VMOVUPS        Y0, (DI)
+	VMOVUPS        Y1, 32(DI)
+	ADDQ           $0x00000040, DI
+	DECQ           BX
+	JNZ            panel
+	VZEROUPPER
+	RET
+
 // func unpackQ6_KAVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·unpackQ6_KAVX512(SB), NOSPLIT, $0-24

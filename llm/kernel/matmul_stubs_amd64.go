@@ -456,6 +456,61 @@ func gemvQ5_KAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
 //go:noescape
 func gemvQ5_KVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
 
+// unpackIQ4_XSAVX512 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackIQ4_XSAVX512(dst *byte, src *byte, n int)
+
+// gemvIQ4_XSx1AVX512 multiplies panels of n blocks, which follow each other, with 1 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_XSx1AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_XSx2AVX512 multiplies panels of n blocks, which follow each other, with 2 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_XSx2AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_XSx3AVX512 multiplies panels of n blocks, which follow each other, with 3 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_XSx3AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_XSx4AVX512 multiplies panels of n blocks, which follow each other, with 4 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_XSx4AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// gemvIQ4_XSx8AVX512 multiplies panels of n blocks, which follow each other, with 8 activation rows. The records of
+// consecutive blocks are recStride bytes apart, the outputs of consecutive rows dstStride bytes.
+//
+//go:noescape
+func gemvIQ4_XSx8AVX512(dst *float32, dstStride int, src *byte, rec *byte, recStride int, n int, panels int)
+
+// unpackIQ4_XSAVX2 expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackIQ4_XSAVX2(dst *byte, src *byte, n int)
+
+// unpackIQ4_XSVNNI expands n blocks of a panel into every other block of a tile.
+//
+//go:noescape
+func unpackIQ4_XSVNNI(dst *byte, src *byte, n int)
+
+// gemvIQ4_XSAVX2 multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvIQ4_XSAVX2(dst *float32, src *byte, rec *byte, n int, panels int)
+
+// gemvIQ4_XSVNNI multiplies panels of n blocks, which follow each other, with one activation row.
+//
+//go:noescape
+func gemvIQ4_XSVNNI(dst *float32, src *byte, rec *byte, n int, panels int)
+
 // unpackQ6_KAVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape

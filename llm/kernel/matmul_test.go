@@ -13,7 +13,7 @@ import (
 
 var testTypes = []quant.Type{
 	quant.F32, quant.F16, quant.BF16, quant.Q4_0, quant.Q4_1, quant.Q5_0, quant.Q5_1, quant.Q8_0,
-	quant.Q4_K, quant.Q5_K, quant.Q6_K, quant.IQ4_NL,
+	quant.Q4_K, quant.Q5_K, quant.Q6_K, quant.IQ4_NL, quant.IQ4_XS,
 }
 
 // randomBlocks returns rows*cols weights of type t: random bytes are valid blocks, apart from their scales, which are
@@ -283,6 +283,10 @@ func unitScales(typ quant.Type, b []byte) {
 	case quant.Q4_1, quant.Q5_1:
 		le.PutUint16(b, one)
 		le.PutUint16(b[2:], one)
+	case quant.IQ4_XS: // scales 33-32
+		le.PutUint16(b, one)
+		le.PutUint16(b[2:], 0xaaaa)
+		copy(b[4:8], "\x11\x11\x11\x11")
 	default:
 		le.PutUint16(b, one)
 	}

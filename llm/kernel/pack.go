@@ -107,6 +107,16 @@ func packQ5_K(dst []byte, r int, src []byte) {
 	}
 }
 
+func packIQ4_XS(dst []byte, r int, src []byte) {
+	le.PutUint16(dst[2*r:], le.Uint16(src))
+	high, low := le.Uint16(src[2:]), (*[4]byte)(src[4:])
+	for s := range 8 {
+		scale := low[s/2]>>(4*(s%2))&15 | byte(high>>(2*s)&3)<<4
+		dst[32+16*s+r] = scale - 32
+		packNibbles(dst[160+nibbles*s:], r, src[8+16*s:])
+	}
+}
+
 func packQ6_K(dst []byte, r int, src []byte) {
 	le.PutUint16(dst[2*r:], le.Uint16(src[208:]))
 	for g, s := range (*[16]byte)(src[192:]) {

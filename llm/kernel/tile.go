@@ -1,9 +1,5 @@
 package kernel
 
-import (
-	"ragd/llm/quant"
-)
-
 // A tile is a piece of two neighbouring panels, unpacked so that one kernel serves every format: chunkBlocks blocks of
 // levels in bytes with their scales, or chunkFloats columns of float32 weights. It stays in the L1 cache while all
 // activation rows pass over it.
@@ -63,7 +59,7 @@ func (l *layout) expand(dst *[panelRows * blockElems]uint8, levels []byte) {
 			dst[i] |= levels[nibbles+i/256*64+i%64] >> (i % 256 / 64 * 2) & 3 << 4
 		}
 	}
-	if l == layouts[quant.IQ4_NL] {
+	if l.table() {
 		for i := range dst {
 			dst[i] = iq4Levels[dst[i]]
 		}

@@ -133,6 +133,10 @@ func (s scales256) sub(base Register, disp int) {
 		VCVTDQ2PS(s.second, s.second)
 		VMULPS(s.d, s.scale, s.scale)
 		VMULPS(s.dmin, s.second, s.second)
+	case s.f.super && s.f.kind == kindScale:
+		VPMOVSXBD(at(base, disp+8*s.half), s.scale)
+		VCVTDQ2PS(s.scale, s.scale)
+		VMULPS(s.d, s.scale, s.scale)
 	case s.f.super:
 		VPMOVSXBD(at(base, disp+8*s.half), s.scale)
 		VPMOVSXBD(at(base, disp+16+8*s.half), s.second)

@@ -133,6 +133,10 @@ func (s scales512) sub(base Register, disp int) {
 		VCVTDQ2PS(s.second, s.second)
 		VMULPS(s.d, s.scale, s.scale)
 		VMULPS(s.dmin, s.second, s.second)
+	case s.f.super && s.f.kind == kindScale:
+		VPMOVSXBD(at(base, disp), s.scale)
+		VCVTDQ2PS(s.scale, s.scale)
+		VMULPS(s.d, s.scale, s.scale)
 	case s.f.super:
 		VPMOVSXBD(at(base, disp), s.scale)
 		VPMOVSXBD(at(base, disp+16), s.second)
@@ -157,8 +161,11 @@ func prefetch(f format, levels Register, disp int) {
 
 // scaleBytes is the distance between the byte scales of consecutive sub-blocks, and where they begin.
 func (f format) scaleBytes() (first, step int) {
-	if f.kind == kindHalf {
+	switch f.kind {
+	case kindHalf:
 		return 32, 32
+	case kindScale:
+		return 32, 16
 	}
 	return 64, 16
 }

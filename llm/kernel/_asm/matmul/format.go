@@ -48,6 +48,7 @@ var formats = []format{
 	{name: "Q8_0", kind: kindScale, head: 32, bits: 8, start: recordStart + 8},
 	{name: "Q4_K", kind: kindMin, head: 320, super: true, bits: 4},
 	{name: "Q5_K", kind: kindMin, head: 320, super: true, bits: 5},
+	{name: "IQ4_XS", kind: kindScale, head: 160, super: true, bits: 4, table: true, start: recordStart + 8},
 	{name: "Q6_K", kind: kindHalf, head: 288, super: true, bits: 6, start: recordHalves},
 }
 
