@@ -11,7 +11,7 @@ import (
 type builder struct {
 	text     strings.Builder
 	whole    string // all the text, while it is one verbatim piece: not copied
-	limit    int64 // bytes of text
+	limit    int64  // bytes of text
 	blocks   []Block
 	pages    []Page
 	warnings []string
