@@ -241,9 +241,12 @@ func (r *attnRun) attend(t *attnTile, task int, u *attnUnit, split int) {
 		kind = KVF32
 	}
 	t.padGroups(from, to)
-	t.next, t.ahead = t.v, 0
+	t.next, t.ahead, t.further = t.v, 0, 0
 	if t.rows <= maxBlockRows { // memory is read once, and as fast as it comes: keep it busy
 		t.ahead = s.kBytes
+		if s.kind == KVMixed {
+			t.further = PageTokens * s.padded
+		}
 		r.prefetch(t, from, to, task, u, split)
 	}
 	t.split(kind, split)

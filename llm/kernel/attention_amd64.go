@@ -88,8 +88,8 @@ func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to i
 }
 
 // weighInt8 is weigh for int8 values and 16-bit weights; results are also multiplied by wScale[r]. An odd to includes
-// position to, whose weight must be 0.
-func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, next *[splitPages]*byte) {
+// position to, whose weight must be 0. It prefetches what lies further bytes behind the parts of next, too.
+func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, next *[splitPages]*byte, further int) {
 	if active == Generic {
 		weighInt8Generic(dst, padded, w, wScale, rows, from, to, v)
 		return
@@ -100,9 +100,9 @@ func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, fro
 		strip := stripWidth(KVInt8, rows, padded-at)
 		d, offset := &dst[at], 2*at
 		if active == AVX512 {
-			weighInt8AVX512(d, padded, x, f, rows, p, np, offset, from, to, strip)
+			weighInt8AVX512(d, padded, x, f, rows, p, np, offset, from, to, strip, further)
 		} else {
-			weighInt8AVX2(d, padded, x, f, rows, p, np, offset, from, to, strip)
+			weighInt8AVX2(d, padded, x, f, rows, p, np, offset, from, to, strip, further)
 		}
 		at += strip
 	}

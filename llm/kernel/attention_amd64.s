@@ -5477,9 +5477,9 @@ scoresInt8AVX512_rows8_dims:
 	VZEROUPPER
 	RET
 
-// func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+// func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int, further int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·weighInt8AVX512(SB), NOSPLIT, $0-88
+TEXT ·weighInt8AVX512(SB), NOSPLIT, $0-96
 	MOVQ   dst+0(FP), AX
 	MOVQ   padded+8(FP), CX
 	MOVQ   w+16(FP), DX
@@ -5527,7 +5527,8 @@ weighInt8AVX512_rows1_strip64_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R11*1), R12
 	SUBQ    CX, R12
-	LEAQ    (R12)(DI*8), R13
+	MOVQ    further+88(FP), R13
+	ADDQ    R12, R13
 	ADDQ    $0x08, SI
 	ADDQ    R10, CX
 	MOVQ    R8, BX
@@ -5583,7 +5584,8 @@ weighInt8AVX512_rows1_strip32_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R11*1), R12
 	SUBQ    CX, R12
-	LEAQ    (R12)(DI*8), R13
+	MOVQ    further+88(FP), R13
+	ADDQ    R12, R13
 	ADDQ    $0x08, SI
 	ADDQ    R10, CX
 	MOVQ    R8, BX
@@ -5624,7 +5626,8 @@ weighInt8AVX512_rows1_strip16_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R11*1), R12
 	SUBQ    CX, R12
-	LEAQ    (R12)(DI*8), R13
+	MOVQ    further+88(FP), R13
+	ADDQ    R12, R13
 	ADDQ    $0x08, SI
 	ADDQ    R10, CX
 	MOVQ    R8, BX
@@ -5669,7 +5672,8 @@ weighInt8AVX512_rows2_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5746,7 +5750,8 @@ weighInt8AVX512_rows2_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5799,7 +5804,8 @@ weighInt8AVX512_rows2_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5855,7 +5861,8 @@ weighInt8AVX512_rows3_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -5953,7 +5960,8 @@ weighInt8AVX512_rows3_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6018,7 +6026,8 @@ weighInt8AVX512_rows3_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6085,7 +6094,8 @@ weighInt8AVX512_rows4_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6204,7 +6214,8 @@ weighInt8AVX512_rows4_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6281,7 +6292,8 @@ weighInt8AVX512_rows4_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6359,7 +6371,8 @@ weighInt8AVX512_rows5_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6499,7 +6512,8 @@ weighInt8AVX512_rows5_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6588,7 +6602,8 @@ weighInt8AVX512_rows5_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6677,7 +6692,8 @@ weighInt8AVX512_rows6_strip64_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6838,7 +6854,8 @@ weighInt8AVX512_rows6_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -6939,7 +6956,8 @@ weighInt8AVX512_rows6_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7025,7 +7043,8 @@ weighInt8AVX512_rows7_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7138,7 +7157,8 @@ weighInt8AVX512_rows7_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7233,7 +7253,8 @@ weighInt8AVX512_rows8_strip32_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -7358,7 +7379,8 @@ weighInt8AVX512_rows8_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R11*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R10, BX
 	MOVQ    R8, R9
@@ -8517,13 +8539,15 @@ TEXT ·expSplitAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS exp2C3<>+0(SB), Z12
 	VBROADCASTSS exp2C4<>+0(SB), Z13
 	VBROADCASTSS exp2C5<>+0(SB), Z14
+	MOVQ         AX, R9
+	MOVQ         BX, R10
 
-expSplitAVX512_row:
+expSplitAVX512_top:
 	VBROADCASTSS negInf<>+0(SB), Z0
 	MOVQ         DX, R8
 
 expSplitAVX512_max:
-	VMAXPS        (AX)(R8*1), Z0, Z0
+	VMAXPS        (R9)(R8*1), Z0, Z0
 	ADDQ          $0x40, R8
 	JNZ           expSplitAVX512_max
 	VEXTRACTF64X4 $0x01, Z0, Y2
@@ -8535,9 +8559,18 @@ expSplitAVX512_max:
 	VPERMILPS     $0xb1, X0, X2
 	VMAXPS        X2, X0, X0
 	VMOVSS        X0, (SI)
-	VBROADCASTSS  X0, Z0
-	VPXORD        Z1, Z1, Z1
-	MOVQ          DX, R8
+	ADDQ          $0x04, SI
+	ADDQ          $0x00000400, R9
+	DECQ          R10
+	JNZ           expSplitAVX512_top
+	LEAQ          (BX)(BX*1), R10
+	LEAQ          (R10)(R10*1), R10
+	SUBQ          R10, SI
+
+expSplitAVX512_row:
+	VBROADCASTSS (SI), Z0
+	VPXORD       Z1, Z1, Z1
+	MOVQ         DX, R8
 
 expSplitAVX512_exp:
 	VMOVUPS       (AX)(R8*1), Z3
@@ -8626,13 +8659,15 @@ TEXT ·expSplitIntAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS exp2C3<>+0(SB), Z12
 	VBROADCASTSS exp2C4<>+0(SB), Z13
 	VBROADCASTSS exp2C5<>+0(SB), Z14
+	MOVQ         AX, R10
+	MOVQ         BX, R12
 
-expSplitIntAVX512_row:
+expSplitIntAVX512_top:
 	VBROADCASTSS negInf<>+0(SB), Z0
 	MOVQ         DX, R11
 
 expSplitIntAVX512_max:
-	VMAXPS        (AX)(R11*1), Z0, Z0
+	VMAXPS        (R10)(R11*1), Z0, Z0
 	ADDQ          $0x40, R11
 	JNZ           expSplitIntAVX512_max
 	VEXTRACTF64X4 $0x01, Z0, Y2
@@ -8644,10 +8679,19 @@ expSplitIntAVX512_max:
 	VPERMILPS     $0xb1, X0, X2
 	VMAXPS        X2, X0, X0
 	VMOVSS        X0, (SI)
-	VBROADCASTSS  X0, Z0
-	VPXORD        Z1, Z1, Z1
-	MOVQ          R9, R10
-	MOVQ          DX, R11
+	ADDQ          $0x04, SI
+	ADDQ          $0x00000400, R10
+	DECQ          R12
+	JNZ           expSplitIntAVX512_top
+	LEAQ          (BX)(BX*1), R12
+	LEAQ          (R12)(R12*1), R12
+	SUBQ          R12, SI
+
+expSplitIntAVX512_row:
+	VBROADCASTSS (SI), Z0
+	VPXORD       Z1, Z1, Z1
+	MOVQ         R9, R10
+	MOVQ         DX, R11
 
 expSplitIntAVX512_exp:
 	VMOVUPS       (AX)(R11*1), Z3
@@ -11401,9 +11445,9 @@ scoresInt8AVX2_rows6_dims:
 	VZEROUPPER
 	RET
 
-// func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+// func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int, further int)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weighInt8AVX2(SB), NOSPLIT, $0-88
+TEXT ·weighInt8AVX2(SB), NOSPLIT, $0-96
 	MOVQ   dst+0(FP), AX
 	MOVQ   padded+8(FP), CX
 	MOVQ   w+16(FP), DX
@@ -11443,7 +11487,8 @@ weighInt8AVX2_rows1_strip16_page:
 	MOVQ    (SI), CX
 	MOVQ    (SI)(R10*1), R12
 	SUBQ    CX, R12
-	LEAQ    (R12)(DI*8), R13
+	MOVQ    further+88(FP), R13
+	ADDQ    R12, R13
 	ADDQ    $0x08, SI
 	ADDQ    R9, CX
 	MOVQ    R8, BX
@@ -11489,7 +11534,8 @@ weighInt8AVX2_rows2_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11550,7 +11596,8 @@ weighInt8AVX2_rows3_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11626,7 +11673,8 @@ weighInt8AVX2_rows4_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11717,7 +11765,8 @@ weighInt8AVX2_rows5_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -11823,7 +11872,8 @@ weighInt8AVX2_rows6_strip16_page:
 	MOVQ    (SI), BX
 	MOVQ    (SI)(R10*1), R13
 	SUBQ    BX, R13
-	LEAQ    (R13)(DI*8), R14
+	MOVQ    further+88(FP), R14
+	ADDQ    R13, R14
 	ADDQ    $0x08, SI
 	ADDQ    R9, BX
 	MOVQ    R8, R11
@@ -12454,15 +12504,17 @@ TEXT ·expSplitAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSS exp2C3<>+0(SB), Y12
 	VBROADCASTSS exp2C4<>+0(SB), Y13
 	VBROADCASTSS exp2C5<>+0(SB), Y14
+	MOVQ         AX, R9
+	MOVQ         BX, R10
 
-expSplitAVX2_row:
+expSplitAVX2_top:
 	VBROADCASTSS negInf<>+0(SB), Y0
 	VMOVAPS      Y0, Y1
 	MOVQ         DX, R8
 
 expSplitAVX2_max:
-	VMAXPS       (AX)(R8*1), Y0, Y0
-	VMAXPS       32(AX)(R8*1), Y1, Y1
+	VMAXPS       (R9)(R8*1), Y0, Y0
+	VMAXPS       32(R9)(R8*1), Y1, Y1
 	ADDQ         $0x40, R8
 	JNZ          expSplitAVX2_max
 	VMAXPS       Y1, Y0, Y0
@@ -12473,7 +12525,16 @@ expSplitAVX2_max:
 	VPERMILPS    $0xb1, X0, X2
 	VMAXPS       X2, X0, X0
 	VMOVSS       X0, (SI)
-	VBROADCASTSS X0, Y0
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000400, R9
+	DECQ         R10
+	JNZ          expSplitAVX2_top
+	LEAQ         (BX)(BX*1), R10
+	LEAQ         (R10)(R10*1), R10
+	SUBQ         R10, SI
+
+expSplitAVX2_row:
+	VBROADCASTSS (SI), Y0
 	VXORPS       Y1, Y1, Y1
 	VXORPS       Y2, Y2, Y2
 	MOVQ         DX, R8
@@ -12556,15 +12617,17 @@ TEXT ·expSplitIntAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS exp2C3<>+0(SB), Y12
 	VBROADCASTSS exp2C4<>+0(SB), Y13
 	VBROADCASTSS exp2C5<>+0(SB), Y14
+	MOVQ         AX, R10
+	MOVQ         BX, R12
 
-expSplitIntAVX2_row:
+expSplitIntAVX2_top:
 	VBROADCASTSS negInf<>+0(SB), Y0
 	VMOVAPS      Y0, Y1
 	MOVQ         DX, R11
 
 expSplitIntAVX2_max:
-	VMAXPS       (AX)(R11*1), Y0, Y0
-	VMAXPS       32(AX)(R11*1), Y1, Y1
+	VMAXPS       (R10)(R11*1), Y0, Y0
+	VMAXPS       32(R10)(R11*1), Y1, Y1
 	ADDQ         $0x40, R11
 	JNZ          expSplitIntAVX2_max
 	VMAXPS       Y1, Y0, Y0
@@ -12575,7 +12638,16 @@ expSplitIntAVX2_max:
 	VPERMILPS    $0xb1, X0, X2
 	VMAXPS       X2, X0, X0
 	VMOVSS       X0, (SI)
-	VBROADCASTSS X0, Y0
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000400, R10
+	DECQ         R12
+	JNZ          expSplitIntAVX2_top
+	LEAQ         (BX)(BX*1), R12
+	LEAQ         (R12)(R12*1), R12
+	SUBQ         R12, SI
+
+expSplitIntAVX2_row:
+	VBROADCASTSS (SI), Y0
 	VXORPS       Y1, Y1, Y1
 	VXORPS       Y2, Y2, Y2
 	MOVQ         R9, R10

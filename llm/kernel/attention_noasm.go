@@ -17,7 +17,7 @@ func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to i
 	weighGeneric(kind, dst, padded, w, rows, from, to, v)
 }
 
-func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, _ *[splitPages]*byte) {
+func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, _ *[splitPages]*byte, _ int) {
 	weighInt8Generic(dst, padded, w, wScale, rows, from, to, v)
 }
 

@@ -29,10 +29,10 @@ func weighF16AVX512(dst *float32, padded int, w *float32, rows int, v **byte, ne
 //go:noescape
 func scoresInt8AVX512(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// weighInt8AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next.
+// weighInt8AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next and what lies further bytes behind it.
 //
 //go:noescape
-func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int, further int)
 
 // scoresInt16AVX512 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 8. It prefetches what lies ahead bytes behind the keys.
 //
@@ -114,10 +114,10 @@ func weighF16AVX2(dst *float32, padded int, w *float32, rows int, v **byte, next
 //go:noescape
 func scoresInt8AVX2(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
-// weighInt8AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next.
+// weighInt8AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next and what lies further bytes behind it.
 //
 //go:noescape
-func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int)
+func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int, further int)
 
 // scoresInt16AVX2 multiplies rows of q with pages of keys; pages is a multiple of 4, rows at most 6. It prefetches what lies ahead bytes behind the keys.
 //

@@ -26,6 +26,7 @@ type attnTile struct {
 	k, v      [splitPages]*byte
 	next      [splitPages]*byte // blocks to prefetch while those of v are used
 	ahead     int               // distance from the keys of a page to what to prefetch meanwhile
+	further   int               // keys of 16 bits take twice the room of the values beside which they are prefetched
 	kScale    [splitTokens]float32
 	vScale    [splitTokens]float32
 	unit      bool      // both scales are ones
@@ -196,7 +197,7 @@ func (t *attnTile) block(kind KVType, row, n, base, lo, hi int) {
 	}
 	t.weights(row, n, base, lo, hi)
 	if kind.integer() {
-		weighInt8(t.part, t.padded, t.w16[:], t.wScale[:], n, lo, hi, &t.v, &t.next)
+		weighInt8(t.part, t.padded, t.w16[:], t.wScale[:], n, lo, hi, &t.v, &t.next, t.further)
 	} else {
 		weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v, &t.next)
 	}

@@ -264,11 +264,15 @@ func weigh(s simd.ISA, k kind) {
 	name := "weigh" + k.name + s.Name
 	signature := "func(dst *float32, padded int, w *float32, rows int, v, next **byte, offset, from, to, strip int)"
 	if k.step > 1 {
-		signature = "func(dst *float32, padded int, w *int16, wScale *float32, rows int, v, next **byte, offset, from, to, strip int)"
+		signature = "func(dst *float32, padded int, w *int16, wScale *float32, rows int, v, next **byte, offset, from, to, strip, further int)"
+	}
+	also := ""
+	if k.step > 1 {
+		also = " and what lies further bytes behind it"
 	}
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most %d. It prefetches the same part of the blocks in next.", name, maxRows(s)))
+	Doc(fmt.Sprintf("%s adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most %d. It prefetches the same part of the blocks in next%s.", name, maxRows(s), also))
 	dst := Load(Param("dst"), GP64())
 	pitch := Load(Param("padded"), GP64())
 	w := Load(Param("w"), GP64())
@@ -322,14 +326,15 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 		s.Zero(s.Regs[i])
 	}
 	row, count, full, ahead := GP64(), GP64(), GP64(), GP64()
-	further := GP64() // behind a block of the same size: 16-bit keys take twice the room of the values
+	further := GP64()
 	MOVQ(U32(pageTokens/k.step), full)
 	Label(label + "_page")
 	MOVQ(Mem{Base: ptrs}, row)
 	MOVQ(Mem{Base: ptrs, Index: next, Scale: 1}, ahead)
 	SUBQ(row, ahead)
 	if k.step > 1 {
-		LEAQ(Mem{Base: ahead, Index: step, Scale: pageTokens / 2}, further)
+		Load(Param("further"), further)
+		ADDQ(ahead, further)
 	}
 	ADDQ(U8(8), ptrs)
 	ADDQ(offset, row)
@@ -409,7 +414,11 @@ func expSplit(s simd.ISA, integer bool) {
 	at := func(base Register, v int) Mem { return Mem{Base: base, Index: i, Scale: 1, Disp: v * s.Bytes()} }
 	y, t, p, mask := r[3], r[4], r[5], r[6]
 	e := s.NewExp2(r[7:15])
-	Label(name + "_row")
+	// All maxima first: their latency would otherwise stand before every row's powers.
+	row, left := GP64(), GP64()
+	MOVQ(x, row)
+	MOVQ(rows, left)
+	Label(name + "_top")
 	top := r[0:per]
 	s.Const("negInf", math.Inf(-1), top[0])
 	if per > 1 {
@@ -418,14 +427,22 @@ func expSplit(s simd.ISA, integer bool) {
 	MOVQ(n, i)
 	Label(name + "_max")
 	for v := range per {
-		VMAXPS(at(x, v), top[v], top[v])
+		VMAXPS(at(row, v), top[v], top[v])
 	}
 	ADDQ(U8(64), i)
 	JNZ(LabelRef(name + "_max"))
 	s.Reduce(top, r[2], func(a, b, d Op) { VMAXPS(a, b, d) })
 	VMOVSS(X0, Mem{Base: tops})
-	VBROADCASTSS(X0, r[0])
+	ADDQ(U8(4), tops)
+	ADDQ(U32(scoreRow), row)
+	DECQ(left)
+	JNZ(LabelRef(name + "_top"))
+	LEAQ(Mem{Base: rows, Index: rows, Scale: 1}, left)
+	LEAQ(Mem{Base: left, Index: left, Scale: 1}, left)
+	SUBQ(left, tops)
 
+	Label(name + "_row")
+	VBROADCASTSS(Mem{Base: tops}, r[0])
 	sum := r[1 : 1+per]
 	for v := range per {
 		s.Zero(sum[v])
