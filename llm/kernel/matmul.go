@@ -3,8 +3,6 @@ package kernel
 import (
 	"fmt"
 	"unsafe"
-
-	"ragd/llm/quant"
 )
 
 // Product is one multiplication of an Input with a matrix: Dst[t*Stride+r] (+)= W[r]·x[t] + Bias[r].
@@ -240,15 +238,4 @@ func gemmFloatRowsGeneric(tile *floatTile, xs []float32, stride, n int, c []floa
 	for r := range rows {
 		gemmFloatGeneric(tile, xs[r:], stride, n, (*[tileRows]float32)(c[r*tileRows:]))
 	}
-}
-
-// float returns element k of row r of a panel of floats.
-func (m *Matrix) float(panel []byte, r, k int) float32 {
-	switch m.typ {
-	case quant.F32:
-		return float(panel[64*k+4*r:])
-	case quant.F16:
-		return half(panel[32*k+2*r:])
-	}
-	return quant.BF16ToF32(le.Uint16(panel[32*k+2*r:]))
 }

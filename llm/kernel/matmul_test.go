@@ -404,3 +404,36 @@ func TestSetRMSNormEqualsNormThenSet(t *testing.T) {
 	p.MatMul(&in, Product{W: m, Dst: want, Stride: rows})
 	require.Equal(t, bits(want), bits(got))
 }
+
+// TestBiasAndAdd covers the four ways of storing, for one row, a few and many.
+func TestBiasAndAdd(t *testing.T) {
+	p := testPool(t, 2)
+	rng := rand.New(rand.NewPCG(21, 22))
+	const rows, cols = 70, 64
+	m := testMatrix(t, p, quant.Q8_0, rows, cols, randomBlocks(rng, quant.Q8_0, rows, cols), false)
+	bias := randomRows(rng, rows)
+	for _, isa := range testISAs(t) {
+		for _, tokens := range []int{1, 5, 60} {
+			var in Input
+			in.Set(p, randomRows(rng, tokens*cols), cols, tokens, cols, m)
+			plain, before := make([]float32, tokens*rows), randomRows(rng, tokens*rows)
+			p.MatMul(&in, Product{W: m, Dst: plain, Stride: rows})
+			for _, b := range [][]float32{nil, bias} {
+				for _, add := range []bool{false, true} {
+					got := append([]float32(nil), before...)
+					p.MatMul(&in, Product{W: m, Dst: got, Stride: rows, Bias: b, Add: add})
+					for i := range got {
+						want := plain[i]
+						if b != nil {
+							want += b[i%rows]
+						}
+						if add {
+							want += before[i]
+						}
+						require.Equal(t, want, got[i], "%s bias %v add %v", isa, b != nil, add)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package kernel
 
+import "ragd/llm/quant"
+
 // A tile is a piece of two neighbouring panels, unpacked so that one kernel serves every format: chunkBlocks blocks of
 // levels in bytes with their scales, or chunkFloats columns of float32 weights. It stays in the L1 cache while all
 // activation rows pass over it.
@@ -45,23 +47,29 @@ func (l *layout) expand(dst *[panelRows * blockElems]uint8, levels []byte) {
 		copy(dst[:], levels)
 		return
 	}
-	for i := range nibbles {
-		dst[i] = levels[i] & 15
-		dst[i+nibbles] = levels[i] >> 4
+	for i, q := range levels[:nibbles] {
+		dst[i] = q & 15
+		dst[i+nibbles] = q >> 4
 	}
 	switch l.sub {
 	case nibbles + 64:
-		for i := range dst {
-			dst[i] |= levels[nibbles+i%64] >> (i / 64) & 1 << 4
+		for v := range 8 {
+			to := dst[64*v : 64*v+64]
+			for i, q := range levels[nibbles : nibbles+64] {
+				to[i] |= q >> v & 1 << 4
+			}
 		}
 	case nibbles + 128:
-		for i := range dst {
-			dst[i] |= levels[nibbles+i/256*64+i%64] >> (i % 256 / 64 * 2) & 3 << 4
+		for v := range 8 {
+			to, from := dst[64*v:64*v+64], nibbles+64*(v/4)
+			for i, q := range levels[from : from+64] {
+				to[i] |= q >> (2 * (v % 4)) & 3 << 4
+			}
 		}
 	}
 	if l.table() {
-		for i := range dst {
-			dst[i] = iq4Levels[dst[i]]
+		for i, q := range dst {
+			dst[i] = iq4Levels[q&15]
 		}
 	}
 }
@@ -70,56 +78,79 @@ func (l *layout) expand(dst *[panelRows * blockElems]uint8, levels []byte) {
 func (m *Matrix) unpackFloatGeneric(dst *floatTile, p, panel, k, n int) {
 	data := m.panel(panel)
 	for i := range n {
-		for r := range panelRows {
-			dst[i][p][r] = m.float(data, r, k+i)
+		to, column := &dst[i][p], data[(k+i)*m.layout.nbytes:]
+		switch m.typ {
+		case quant.F32:
+			for r := range to {
+				to[r] = float(column[4*r:])
+			}
+		case quant.F16:
+			for r := range to {
+				to[r] = half(column[2*r:])
+			}
+		default:
+			for r := range to {
+				to[r] = quant.BF16ToF32(le.Uint16(column[2*r:]))
+			}
 		}
 	}
 }
 
-// dotGenericTile adds the products of n tile blocks with one activation row to c. recs holds the row's records, stride
-// apart.
+// gemmGeneric adds the products of n tile blocks with one activation row to c. recs holds the row's records, stride
+// apart. It is the reference of the assembly, which differs in fusing each multiplication with the addition.
 func (l *layout) gemmGeneric(tile *quantTile, recs []record, stride, n int, c *[tileRows]float32) {
 	for b := range n {
 		rec := &recs[b*stride]
 		for p := range tilePanels {
-			t := &tile[b][p]
-			for r := range panelRows {
-				sums := t.dot(rec, r, l.zero)
-				y := c[p*panelRows+r]
+			t, y := &tile[b][p], (*[panelRows]float32)(c[p*panelRows:])
+			first, second := t.dots(rec, l.zero)
+			for r := range y {
 				if l.kind == kindHalf {
-					y += float32(float32(float32(sums[0])*rec.scale) * t.scale[r])
-					y += float32(float32(float32(sums[1])*rec.scale) * t.second[r])
-				} else {
-					y += float32(float32(float32(sums[0]+sums[1])*rec.scale) * t.scale[r])
+					y[r] += float32(float32(float32(first[r])*rec.scale) * t.scale[r])
+					y[r] += float32(float32(float32(second[r])*rec.scale) * t.second[r])
+					continue
 				}
+				y[r] += float32(float32(float32(first[r]+second[r])*rec.scale) * t.scale[r])
 				if l.kind == kindMin {
-					y += float32(rec.sum * t.second[r])
+					y[r] += float32(rec.sum * t.second[r])
 				}
-				c[p*panelRows+r] = y
 			}
 		}
 	}
 }
 
-// dot returns the exact dot products of row r with elements 0-15 and 16-31 of the record.
-func (t *tileBlock) dot(rec *record, r int, zero int32) (sums [2]int32) {
+// dots returns the exact dot products of the rows with elements 0-15 and 16-31 of the record.
+func (t *tileBlock) dots(rec *record, zero int32) (first, second [panelRows]int32) {
 	for i := range 8 {
-		w, a := t.levels[64*i+4*r:][:4], rec.levels[4*i:][:4]
-		sums[i/4] += (int32(w[0])-zero)*int32(a[0]) + (int32(w[1])-zero)*int32(a[1]) +
-			(int32(w[2])-zero)*int32(a[2]) + (int32(w[3])-zero)*int32(a[3])
+		a := (*[4]int8)(rec.levels[4*i:])
+		a0, a1, a2, a3 := int32(a[0]), int32(a[1]), int32(a[2]), int32(a[3])
+		shift := zero * (a0 + a1 + a2 + a3)
+		w, sums := (*[64]uint8)(t.levels[64*i:]), &first
+		if i >= 4 {
+			sums = &second
+		}
+		for r := range sums {
+			q := le.Uint32(w[4*r:])
+			sums[r] += int32(q&255)*a0 + int32(q>>8&255)*a1 + int32(q>>16&255)*a2 + int32(q>>24)*a3 - shift
+		}
 	}
-	return sums
+	return first, second
 }
 
 // gemmFloatGeneric adds the products of n columns with one activation row to c. xs holds the row's values, stride apart.
 func gemmFloatGeneric(tile *floatTile, xs []float32, stride, n int, c *[tileRows]float32) {
-	for k := range n {
-		x := xs[k*stride]
-		for p := range tilePanels {
-			w := &tile[k][p]
-			for r := range panelRows {
-				c[p*panelRows+r] += float32(w[r] * x)
+	for p := range tilePanels {
+		for r := 0; r < panelRows; r += 4 { // four chains of additions hide the latency of each
+			y := (*[4]float32)(c[p*panelRows+r:])
+			y0, y1, y2, y3 := y[0], y[1], y[2], y[3]
+			for k := range n {
+				x, w := xs[k*stride], (*[4]float32)(tile[k][p][r:])
+				y0 += float32(w[0] * x)
+				y1 += float32(w[1] * x)
+				y2 += float32(w[2] * x)
+				y3 += float32(w[3] * x)
 			}
+			*y = [4]float32{y0, y1, y2, y3}
 		}
 	}
 }
