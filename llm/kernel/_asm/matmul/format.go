@@ -1,6 +1,6 @@
 package main
 
-// The sizes below must match layout.go, matmul.go and input.go of package kernel.
+// The sizes below must match layout.go, tile.go and input.go of package kernel.
 const (
 	nibbleBytes = 256  // 4-bit levels of 16 rows x 32 elements
 	tileStride  = 1280 // from a block of the tile to the next: two panels

@@ -1,7 +1,7 @@
 // Command matmul generates the assembly of the matrix kernels: run it through go generate in package kernel.
 //
 // One generator function makes one kernel for one instruction set, for every format or row count. The arithmetic that all
-// of them share, and the layout of panels, tiles and records, are described in layout.go, matmul.go and input.go of
+// of them share, and the layout of panels, tiles and records, are described in layout.go, tile.go and input.go of
 // package kernel.
 package main
 
