@@ -34,6 +34,9 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if browser.close != nil {
+		browser.close()
+	}
 	if shared.engine != nil {
 		_ = shared.engine.Close()
 		_ = os.RemoveAll(shared.dir)

@@ -15,6 +15,9 @@ function enterKey() {
   return asking;
 }
 
+// Not a submit button: Enter in the field would press the first one of the form.
+$("key-cancel").addEventListener("click", () => $("key").close("no"));
+
 // request calls the API and turns an error response into an Error with the server's message.
 export async function request(path, options = {}) {
   const key = sessionStorage.getItem(stored);
@@ -41,7 +44,9 @@ export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let buffer = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((err) => {
+      throw err.name === "AbortError" ? err : new Error("The connection was lost before the answer was complete.");
+    });
     if (done) return;
     buffer += value;
     for (let end; (end = buffer.indexOf("\n\n")) >= 0; buffer = buffer.slice(end + 2)) {

@@ -62,7 +62,7 @@ function setBusy(busy) {
 function newTurn(question) {
   const progress = el("p", { className: "progress", textContent: "Searching the documents" });
   const reply = el("p", { className: "reply" });
-  const article = el("article", { "aria-label": "Question and answer" }, el("h3", { className: "asked", textContent: question }), progress, reply);
+  const article = el("article", { "aria-label": "Question and answer" }, el("h2", { className: "asked", textContent: question }), progress, reply);
   $("welcome").hidden = true;
   $("conversation").append(article);
   article.scrollIntoView({ block: "start" });
@@ -84,7 +84,7 @@ function newTurn(question) {
     take(event, data) {
       if (event === "sources") {
         sources = data.sources;
-        progress.textContent = `Reading ${sources.length} passages`;
+        progress.textContent = `Reading ${count(sources.length, "passage")}`;
       } else if (event === "text") {
         text += data.text;
         if (text.trim()) { progress.hidden = true; reply.classList.add("writing"); }
@@ -153,6 +153,7 @@ function opensSource(target, ...content) {
   return button;
 }
 
+const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
 // inspect shows how the answer came about.
@@ -166,7 +167,7 @@ function inspect(a) {
     el("span", { className: "hint", textContent: [s.rerank == null ? "" : `relevance ${s.rerank.toFixed(1)}`, s.dense == null ? "" : `similarity ${s.dense.toFixed(2)}`,
       s.lexical == null ? "" : `words ${s.lexical.toFixed(1)}`].filter(Boolean).join(" · ") }))));
   return el("details", {},
-    el("summary", { textContent: `${a.sources.length} passages read · ${a.sources.length ? `first word after ${seconds(t.first_token_ms)} · ` : ""}${seconds(t.total_ms)} in all` }),
+    el("summary", { textContent: `${count(a.sources.length, "passage")} read · ${a.sources.length ? `first word after ${seconds(t.first_token_ms)} · ` : ""}${seconds(t.total_ms)} in all` }),
     ...(a.sources.length ? [list, bar, legend, el("p", { textContent: `${u.prompt_tokens} prompt tokens, ${u.cached_tokens} of them from the cache; ${u.output_tokens} written.` })] : []),
     el("p", { textContent: `Embedding ${seconds(t.embed_ms)}, search ${seconds(Math.max(t.dense_ms, t.lexical_ms))}, second reading ${seconds(t.rerank_ms)}, waiting ${seconds(t.queue_ms)}, prompt ${seconds(t.prefill_ms)}, writing ${seconds(t.decode_ms)}.` }));
 }
