@@ -34,7 +34,11 @@ type Config struct {
 }
 
 // DefaultMinRelevance is the logit of the best passage under which the model is not asked. See docs/eval.md for how it was chosen.
-const DefaultMinRelevance = -6
+const DefaultMinRelevance = -3
+
+// strongRelevance is the logit of the best passage from which a refusal by the model is not taken at its word: small models refuse about one in ten
+// questions that a passage plainly answers. The model is asked again without the choice to refuse, and what it writes must be supported as always.
+const strongRelevance = 5
 
 // Turn is an earlier question of the conversation with its answer.
 type Turn struct {
@@ -63,6 +67,7 @@ type Event struct {
 // Source is a passage in the prompt.
 type Source struct {
 	Marker int // n of [n]
+	Rank   int // 1 for the most relevant
 	retrieve.Scored
 }
 
@@ -130,6 +135,8 @@ type run struct {
 	started time.Time
 	answer  Answer
 	yield   func(Event, error) bool
+
+	relevance float32 // of the best passage that the cross-encoder read
 }
 
 func (r *run) emit(e Event) error {
@@ -168,8 +175,13 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.emit(Event{Sources: prompt.sources}); err != nil {
 		return err
 	}
-	if err := r.generate(ctx, prompt); err != nil {
+	if err := r.generate(ctx, prompt, Refusal); err != nil {
 		return err
+	}
+	if r.answer.Abstained && r.relevance >= strongRelevance {
+		if err := r.generate(ctx, prompt, ""); err != nil {
+			return err
+		}
 	}
 	return r.finish()
 }
@@ -218,6 +230,7 @@ func (r *run) irrelevant(ranked []retrieve.Scored) string {
 			best, read = *s.Rerank, true
 		}
 	}
+	r.relevance = best
 	if read && best < r.config.MinRelevance {
 		return fmt.Sprintf("the best of %d passages is not about the question (relevance %.1f, needed %.1f)", len(ranked), best, r.config.MinRelevance)
 	}
@@ -226,27 +239,25 @@ func (r *run) irrelevant(ranked []retrieve.Scored) string {
 
 // abstain ends the run without asking the model.
 func (r *run) abstain(reason string) error {
-	r.answer.Abstained, r.answer.Reason = true, reason
-	if err := r.emit(Event{Text: Refusal}); err != nil {
-		return err
-	}
-	r.answer.Text = Refusal
+	r.refuse(reason)
 	return r.finish()
 }
 
-// generate lets the model write and resolves the markers as they appear.
-func (r *run) generate(ctx context.Context, p prompt) error {
+// generate lets the model write and resolves the markers as they appear. refusal is the one sentence without a marker that it may choose; nothing of it
+// is shown before it is certain.
+func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 	stream, err := r.engine.Generate(ctx, llm.Request{
 		Prompt:    p.tokens,
 		MaxTokens: r.q.MaxTokens,
 		Sampling:  r.q.Sampling,
-		Grammar:   r.prompts.grammar(len(p.sources)),
+		Grammar:   r.prompts.grammar(len(p.sources), refusal),
 		Namespace: r.q.Namespace,
 	})
 	if err != nil {
 		return fmt.Errorf("answer: generate: %w", err)
 	}
 	cites := newCiter(p.sources)
+	pending := "" // the beginning of what may become the refusal
 	for event, err := range stream.Events() {
 		if err != nil {
 			return fmt.Errorf("answer: generate: %w", err)
@@ -254,24 +265,46 @@ func (r *run) generate(ctx context.Context, p prompt) error {
 		if r.answer.FirstToken == 0 {
 			r.answer.FirstToken = time.Since(r.started)
 		}
-		if err := r.show(cites.push(event.Text)); err != nil {
+		pending += event.Text
+		if refusal != "" && cites.text.Len() == 0 && strings.HasPrefix(refusal, strings.TrimSpace(pending)) {
+			continue
+		}
+		if err := r.show(cites.push(pending)); err != nil {
 			return err
 		}
+		pending = ""
+	}
+	return r.judge(cites, stream, strings.TrimSpace(pending) == refusal && refusal != "")
+}
+
+// judge ends a generation: it keeps what is supported, or the refusal.
+func (r *run) judge(cites *citer, stream *llm.Stream, refused bool) error {
+	r.answer.Usage = stream.Usage()
+	if refused {
+		r.refuse("the model found no answer in the passages")
+		return nil
 	}
 	if err := r.show(cites.flush(), nil); err != nil {
 		return err
 	}
-	r.answer.Text, r.answer.Citations, r.answer.Usage = cites.text.String(), cites.found, stream.Usage()
-	r.answer.Unsupported = cites.loose
-	switch {
-	case strings.HasPrefix(r.answer.Text, Refusal):
-		r.answer.Abstained, r.answer.Reason = true, "the model found no answer in the passages"
-	case len(cites.found) == 0:
-		// The model answered from memory. What was streamed is withdrawn: the final text is the refusal.
-		r.answer.Text, r.answer.Unsupported = Refusal, nil
-		r.answer.Abstained, r.answer.Reason = true, "nothing in the passages supports what the model wrote"
+	text := cites.text.String()
+	if stream.FinishReason() == "length" && len(cites.found) > 0 {
+		text = text[:cites.claimFrom] // the last statement was not finished
 	}
+	if len(cites.found) == 0 {
+		// The model answered from memory. What was streamed is withdrawn: the final text is the refusal.
+		r.refuse("nothing in the passages supports what the model wrote")
+		return nil
+	}
+	r.answer.Abstained, r.answer.Reason = false, ""
+	r.answer.Text, r.answer.Citations, r.answer.Unsupported = text, cites.found, cites.loose
 	return nil
+}
+
+// refuse makes the refusal the answer.
+func (r *run) refuse(reason string) {
+	r.answer.Text, r.answer.Citations, r.answer.Unsupported = Refusal, nil, nil
+	r.answer.Abstained, r.answer.Reason = true, reason
 }
 
 // show passes text and citations on to the reader.
@@ -289,7 +322,13 @@ func (r *run) show(text string, citations []Citation) error {
 	return nil
 }
 
+// finish shows the refusal, which nothing showed before, and ends the run.
 func (r *run) finish() error {
+	if r.answer.Abstained {
+		if err := r.emit(Event{Text: r.answer.Text}); err != nil {
+			return err
+		}
+	}
 	r.answer.Total = time.Since(r.started)
 	return r.emit(Event{Done: &r.answer})
 }

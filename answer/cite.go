@@ -171,7 +171,12 @@ func (c *citer) weighClaim(text string, start, end int) claim {
 	for i, e := range c.evidence {
 		k.support[i] = e.supports(want)
 	}
-	best := slices.MaxFunc(k.support, func(a, b support) int { return cmp.Compare(a.share, b.share) })
-	k.best = slices.IndexFunc(k.support, func(s support) bool { return s.share >= tieShare*best.share })
+	most := slices.MaxFunc(k.support, func(a, b support) int { return cmp.Compare(a.share, b.share) }).share
+	k.best = -1
+	for i, s := range k.support {
+		if s.share >= tieShare*most && (k.best < 0 || c.sources[i].Rank < c.sources[k.best].Rank) {
+			k.best = i
+		}
+	}
 	return k
 }

@@ -17,7 +17,7 @@ const (
 func sources(texts ...string) []Source {
 	var all []Source
 	for i, text := range texts {
-		all = append(all, Source{Marker: i + 1, Scored: retrieve.Scored{Passage: retrieve.Passage{
+		all = append(all, Source{Marker: i + 1, Rank: i + 1, Scored: retrieve.Scored{Passage: retrieve.Passage{
 			ID: retrieve.PassageID(10 + i), Document: retrieve.DocumentID(i), Path: "handbook.md", Text: text, Start: 100 * i, End: 100*i + len(text)}}})
 	}
 	return all

@@ -65,9 +65,9 @@ func parse(text string) *template.Template {
 
 func (p *prompter) count(text string) int { return len(p.tok.Encode(text, false, false)) }
 
-// grammar admits text whose markers name passages 1 to n, or the refusal.
-func (p *prompter) grammar(n int) *grammar.Grammar {
-	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: n, EverySentence: true, Refusal: Refusal})
+// grammar admits text whose markers name passages 1 to n, or refusal when it is not empty.
+func (p *prompter) grammar(n int, refusal string) *grammar.Grammar {
+	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: n, EverySentence: true, Refusal: refusal})
 }
 
 // check refuses a question that cannot fit whatever is retrieved.
@@ -109,22 +109,28 @@ func (p *prompter) build(q Question, ranked []retrieve.Scored, passageTokens int
 	}
 }
 
-// documents numbers the passages that fit into room tokens and writes them as the model sees them.
+// documents takes the passages that fit into room tokens, most relevant first, and writes them as the model sees them. The most relevant one stands
+// last, next to the question, and the others before it in their order: small models read best what is near the question (docs/eval.md has the effect).
 func (p *prompter) documents(ranked []retrieve.Scored, room int, b *Budget) (string, []Source) {
-	var text strings.Builder
 	var sources []Source
 	b.Passages = 0
-	for _, s := range ranked {
-		block := documentText(len(sources)+1, &s.Passage)
-		n := p.count(block)
+	for i := range ranked {
+		n := p.count(documentText(i+1, &ranked[i].Passage))
 		if b.Passages+n > room && len(sources) > 0 {
 			break
 		}
 		b.Passages += n
-		text.WriteString(block)
-		sources = append(sources, Source{Marker: len(sources) + 1, Scored: s})
+		sources = append(sources, Source{Rank: i + 1, Scored: ranked[i]})
 	}
 	b.Dropped = len(ranked) - len(sources)
+	if len(sources) > 0 {
+		sources = append(sources[1:], sources[0])
+	}
+	var text strings.Builder
+	for i := range sources {
+		sources[i].Marker = i + 1
+		text.WriteString(documentText(i+1, &sources[i].Passage))
+	}
 	return text.String(), sources
 }
 
