@@ -2,9 +2,6 @@ package ingest
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -266,33 +263,4 @@ func TestLanguage(t *testing.T) {
 	} {
 		require.Equal(t, want, language(text), text)
 	}
-}
-
-// TestRefsParse reads every handed file: none may panic, hang or break an invariant.
-func TestRefsParse(t *testing.T) {
-	for _, path := range refFiles(t) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		d, err := ParseFile(ctx, path, Limits{})
-		cancel()
-		if err != nil {
-			var e *Error
-			require.ErrorAs(t, err, &e, path)
-			require.Nil(t, e.Stack, "%s: %s", path, e.Stack)
-			continue
-		}
-		requireSound(t, d)
-	}
-}
-
-// refFiles lists the handed files; it skips the test where there are none.
-func refFiles(t testing.TB) []string {
-	root := os.Getenv("RAGD_REFS")
-	if root == "" {
-		t.Skip("RAGD_REFS is not set: no handed files")
-	}
-	files, err := filepath.Glob(filepath.Join(root, "data", "files", "*", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	sort.Strings(files)
-	return files
 }

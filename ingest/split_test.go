@@ -80,18 +80,6 @@ func around(s string, i int) string {
 	return strings.ToValidUTF8(s[max(0, i-30):min(len(s), i+30)], "")
 }
 
-func TestSplitRefs(t *testing.T) {
-	for _, path := range refFiles(t) {
-		d, err := ParseFile(t.Context(), path, Limits{})
-		if err != nil {
-			continue
-		}
-		for _, s := range []*Splitter{{Ends: wordEnds}, {MaxTokens: 64}} {
-			requireSplit(t, s, d)
-		}
-	}
-}
-
 // TestSplitRandom: documents without rhyme or reason keep the invariants too.
 func TestSplitRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
