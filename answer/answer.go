@@ -27,8 +27,8 @@ type Retriever interface {
 
 // Config tunes an [Answerer]. Its zero value is the documented default.
 type Config struct {
-	Passages      int     // passages in the prompt at most; 0 means 5
-	PassageTokens int     // tokens of passages in the prompt at most; 0 means 1,200: prefill time is what a reader waits for
+	Passages      int     // passages in the prompt at most; 0 means 6
+	PassageTokens int     // tokens of passages in the prompt at most; 0 means 1,600: prefill time is what a reader waits for
 	MaxTokens     int     // tokens of an answer at most; 0 means 256
 	MinRelevance  float32 // the cross-encoder's logit below which the best passage counts as "nothing found"; 0 means DefaultMinRelevance
 }
@@ -66,7 +66,7 @@ type Event struct {
 
 // Source is a passage in the prompt.
 type Source struct {
-	Marker int // n of [n]
+	Marker int // n of [n], the place in the prompt
 	Rank   int // 1 for the most relevant
 	retrieve.Scored
 }
@@ -100,10 +100,10 @@ type Answerer struct {
 // New returns an answerer that finds passages with r and writes with engine.
 func New(r Retriever, engine *llm.Engine, c Config) *Answerer {
 	if c.Passages <= 0 {
-		c.Passages = 5
+		c.Passages = 6
 	}
 	if c.PassageTokens <= 0 {
-		c.PassageTokens = 1200
+		c.PassageTokens = 1600
 	}
 	if c.MaxTokens <= 0 {
 		c.MaxTokens = 256
@@ -273,6 +273,9 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 			return err
 		}
 		pending = ""
+		if cites.repeats { // a small model that has said everything begins again
+			break
+		}
 	}
 	return r.judge(cites, stream, strings.TrimSpace(pending) == refusal && refusal != "")
 }
@@ -288,8 +291,8 @@ func (r *run) judge(cites *citer, stream *llm.Stream, refused bool) error {
 		return err
 	}
 	text := cites.text.String()
-	if stream.FinishReason() == "length" && len(cites.found) > 0 {
-		text = text[:cites.claimFrom] // the last statement was not finished
+	if (cites.repeats || stream.FinishReason() == "length") && len(cites.found) > 0 {
+		text = strings.TrimSpace(text[:cites.claimFrom]) // the last statement was not finished, or not new
 	}
 	if len(cites.found) == 0 {
 		// The model answered from memory. What was streamed is withdrawn: the final text is the refusal.

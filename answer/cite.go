@@ -23,7 +23,7 @@ type Citation struct {
 	SourceEnd   int     //
 	Quote       string  // the document's text at [SourceStart, SourceEnd)
 	Support     float64 // share of the statement's terms that the quote holds, rare terms and numbers counting more
-	Corrected   bool    // the model had named a passage that supports the statement less
+	Corrected   bool    // the model had named another passage
 }
 
 // marker is what the model writes; bareMarkers finds the same shape in the text of documents.
@@ -32,10 +32,13 @@ var (
 	bareMarkers = regexp.MustCompile(`\[(\d{1,3})\]`)
 )
 
-// tieShare is how much of the best passage's support another must have to count as equal. Among equals the one that ranks first for the question is
-// cited. Where a marker stands is the model's choice; which passage it names is decided by the evidence, because small models often write the number
-// of a neighbour.
-const tieShare = 0.95
+// A statement is cited to every passage whose support is at least citeShare of the best one's, at most maxCited of them, the most relevant first.
+// Where a marker stands is the model's choice; which passages it names is decided by the evidence, because small models often write the number of a
+// neighbour. Handbooks say the same thing in several places, and a reader should see each.
+const (
+	citeShare = 0.85
+	maxCited  = 3
+)
 
 // minSupport is the share of a statement's terms that some passage must hold for the statement to be cited at all. Below it the words have next to
 // nothing in common, and a marker would lend the statement an authority that it does not have. See docs/eval.md for how it was chosen.
@@ -48,30 +51,29 @@ type Statement struct{ Start, End int }
 type citer struct {
 	sources   []Source
 	evidence  []evidence // of each source
+	byRank    []int      // indices of sources, the most relevant first
 	weights   weights
 	text      strings.Builder // what was passed on
 	held      string          // what may become a marker
 	claimFrom int             // in text: where the statement begins that the next marker cites
-	claim     claim           // the last one that was cited
 	found     []Citation
-	loose     []Statement // that nothing supports
+	loose     []Statement     // that nothing supports
+	said      map[string]bool // statements so far
+	repeats   bool            // the last statement had been said before; nothing after it is taken
 }
 
 func newCiter(sources []Source) *citer {
-	c := &citer{sources: sources}
+	c := &citer{sources: sources, said: map[string]bool{}}
 	for _, s := range sources {
 		c.evidence = append(c.evidence, newEvidence(s.Passage.Text))
 	}
 	c.weights = weigh(c.evidence)
+	c.byRank = make([]int, len(sources))
+	for i := range c.byRank {
+		c.byRank[i] = i
+	}
+	slices.SortStableFunc(c.byRank, func(i, j int) int { return cmp.Compare(sources[i].Rank, sources[j].Rank) })
 	return c
-}
-
-// claim is a statement of the answer and what its markers cited so far.
-type claim struct {
-	start, end int // in the text
-	cited      map[int]bool
-	support    []support // by source
-	best       int       // index of the source to cite
 }
 
 // push takes newly generated text and returns what of it can be shown, with the citations that it completed.
@@ -98,11 +100,12 @@ func (c *citer) push(text string) (string, []Citation) {
 			text = text[end:]
 			continue
 		}
-		n, _ := strconv.Atoi(m[1])
-		if citation, ok := c.cite(n); ok {
-			fresh = append(fresh, citation)
-		}
+		named, _ := strconv.Atoi(m[1])
+		fresh = append(fresh, c.cite(named)...)
 		text = text[len(m[0]):]
+		if c.repeats {
+			return c.text.String()[shown:], fresh
+		}
 	}
 	// A space at the end may belong to a marker that is still to come.
 	keep := strings.TrimRight(text, " \t")
@@ -125,58 +128,54 @@ func (c *citer) flush() string {
 	return rest
 }
 
-// cite writes the marker of the passage that supports the statement before it best. The model's second marker for a statement adds nothing then.
-func (c *citer) cite(named int) (Citation, bool) {
+// cite writes the markers of the passages that support the statement before it. A second marker of the model's for the same statement adds nothing.
+func (c *citer) cite(named int) []Citation {
 	text := c.text.String()
 	// A marker may stand before the full stop of its sentence, which then begins the next statement.
 	body := text[c.claimFrom:]
 	start := c.claimFrom + len(body) - len(strings.TrimLeft(body, ".!?;, \t\n"))
 	end := start + len(strings.TrimRight(text[start:], " \t\n"))
-	if start < end {
-		c.claim = c.weighClaim(text, start, end)
+	if start >= end {
+		return nil
 	}
-	if named < 1 || named > len(c.sources) || c.claim.cited == nil {
-		return Citation{}, false
+	statement := text[start:end]
+	if c.said[statement] {
+		c.repeats = true
+		return nil
 	}
-	if c.claim.support[c.claim.best].share < minSupport {
-		if start < end {
-			c.loose = append(c.loose, Statement{start, end})
-			c.claimFrom = end
+	c.said[statement] = true
+	support := c.supports(statement)
+	most := slices.MaxFunc(support, func(a, b supportOf) int { return cmp.Compare(a.share, b.share) }).share
+	if most < minSupport {
+		c.loose = append(c.loose, Statement{start, end})
+		c.claimFrom = end
+		return nil
+	}
+	c.text.WriteByte(' ')
+	var cited []Citation
+	for _, i := range c.byRank {
+		s := support[i]
+		if s.share < citeShare*most || len(cited) == maxCited {
+			continue
 		}
-		return Citation{}, false
+		c.text.WriteString("[" + strconv.Itoa(i+1) + "]")
+		p := &c.sources[i].Passage
+		cited = append(cited, Citation{
+			Marker: i + 1, Start: start, End: end, Passage: p.ID, Document: p.Document, Corpus: p.Corpus, Path: p.Path, Title: p.Title, Page: p.Page,
+			SourceStart: p.Start + s.start, SourceEnd: p.Start + s.end, Quote: p.Text[s.start:s.end], Support: s.share, Corrected: i != named-1,
+		})
 	}
-	i := c.claim.best
-	if c.claim.cited[i] {
-		return Citation{}, false
-	}
-	c.claim.cited[i] = true
-	if len(c.claim.cited) == 1 {
-		c.text.WriteByte(' ')
-	}
-	c.text.WriteString("[" + strconv.Itoa(i+1) + "]")
 	c.claimFrom = c.text.Len()
-	p, span := &c.sources[i].Passage, c.claim.support[i]
-	citation := Citation{
-		Marker: i + 1, Start: c.claim.start, End: c.claim.end, Passage: p.ID, Document: p.Document, Corpus: p.Corpus, Path: p.Path, Title: p.Title,
-		Page: p.Page, SourceStart: p.Start + span.start, SourceEnd: p.Start + span.end, Quote: p.Text[span.start:span.end],
-		Support: span.share, Corrected: i != named-1,
-	}
-	c.found = append(c.found, citation)
-	return citation, true
+	c.found = append(c.found, cited...)
+	return cited
 }
 
-func (c *citer) weighClaim(text string, start, end int) claim {
-	k := claim{start: start, end: end, cited: map[int]bool{}, support: make([]support, len(c.evidence))}
-	want := c.weights.of(text[start:end])
+// supports says how well each source supports a statement.
+func (c *citer) supports(statement string) []supportOf {
+	want := c.weights.of(statement)
+	all := make([]supportOf, len(c.evidence))
 	for i, e := range c.evidence {
-		k.support[i] = e.supports(want)
+		all[i] = e.supports(want)
 	}
-	most := slices.MaxFunc(k.support, func(a, b support) int { return cmp.Compare(a.share, b.share) }).share
-	k.best = -1
-	for i, s := range k.support {
-		if s.share >= tieShare*most && (k.best < 0 || c.sources[i].Rank < c.sources[k.best].Rank) {
-			k.best = i
-		}
-	}
-	return k
+	return all
 }

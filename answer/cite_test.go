@@ -67,9 +67,21 @@ func TestMarkersBeforeTheFullStopAndSeveralMarkers(t *testing.T) {
 	require.Equal(t, "Unused budget lapses", text[found[1].Start:found[1].End])
 }
 
-func TestAmongEqualPassagesTheMoreRelevantIsCited(t *testing.T) {
-	text, _ := cited(t, "There are 27 vacation days per year. [2]", 4, leave, leave)
-	require.Equal(t, "There are 27 vacation days per year. [1]", text)
+func TestEveryPassageThatCarriesAStatementIsCited(t *testing.T) {
+	text, found := cited(t, "There are 27 vacation days per year. [3]", 4, leave, study, leave)
+	require.Equal(t, "There are 27 vacation days per year. [1][3]", text)
+	require.Len(t, found, 2)
+	require.Equal(t, found[0].Start, found[1].Start)
+}
+
+func TestARepeatedStatementEndsTheAnswer(t *testing.T) {
+	c := newCiter(sources(leave, study))
+	c.push("There are 27 vacation days per year. [1] Unused budget lapses. [2]")
+	require.False(t, c.repeats)
+	shown, found := c.push(" There are 27 vacation days per year. [1]")
+	require.True(t, c.repeats)
+	require.Empty(t, found)
+	require.Equal(t, " There are 27 vacation days per year.", shown)
 }
 
 func TestTheSamePassageIsCitedOncePerStatement(t *testing.T) {

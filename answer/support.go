@@ -60,8 +60,8 @@ func (w weights) of(statement string) map[string]float64 {
 	return want
 }
 
-// support is how well the best span of a passage covers a statement.
-type support struct {
+// supportOf is how well the best span of a passage covers a statement.
+type supportOf struct {
 	start, end int     // bytes in the passage
 	share      float64 // of the statement's weight that the span holds
 }
@@ -73,12 +73,12 @@ const (
 
 // supports returns the run of at most three sentences that covers want best; a longer run must pay for its length. A passage without sentences gives
 // an empty span.
-func (e evidence) supports(want map[string]float64) support {
+func (e evidence) supports(want map[string]float64) supportOf {
 	var total float64
 	for _, w := range want {
 		total += w
 	}
-	best, bestValue := support{}, -1.0
+	best, bestValue := supportOf{}, -1.0
 	for i := range e.sentences {
 		have := map[string]bool{}
 		var sum float64
@@ -94,7 +94,7 @@ func (e evidence) supports(want map[string]float64) support {
 				share = sum / total
 			}
 			if value := share - sentenceCost*float64(j-i); value > bestValue {
-				best, bestValue = support{e.sentences[i].Start, e.sentences[j].End, share}, value
+				best, bestValue = supportOf{e.sentences[i].Start, e.sentences[j].End, share}, value
 			}
 		}
 	}
