@@ -207,37 +207,29 @@ func absMax(x []float32) float32 {
 	return max(m, absMaxGeneric(x[n:]))
 }
 
-// toInt8 sets dst[i] to x[i]*factor, rounded and kept within ±127; NaN becomes 0.
-func toInt8(dst []int8, x []float32, factor float32) {
-	n := len(x) &^ 15
+// quantize8 and quantize16 set each row of dst to a row of x times the factor that maps its largest magnitude to limit,
+// rounded, and scales[r] to the inverse; see quantizeRows. Pitches are in elements.
+func quantize8(dst []int8, dstPitch int, x []float32, xPitch int, scales []float32, rows, n int, limit float32) {
+	_, _, _ = dst[(rows-1)*dstPitch+n-1], x[(rows-1)*xPitch+n-1], scales[rows-1]
 	switch {
-	case n == 0:
+	case n%16 != 0 || active == Generic:
+		quantizeRows(dst, dstPitch, x, xPitch, scales, rows, n, limit)
 	case active == AVX512:
-		toInt8AVX512(&dst[:n][0], &x[0], n, factor, 127)
-	case active == AVX2:
-		toInt8AVX2(&dst[:n][0], &x[0], n, factor, 127)
+		quantize8AVX512(&dst[0], dstPitch, &x[0], xPitch, &scales[0], rows, n, limit)
 	default:
-		n = 0
-	}
-	for i, y := range x[n:] {
-		dst[n+i] = int8(toIntGeneric(y, factor, 127))
+		quantize8AVX2(&dst[0], dstPitch, &x[0], xPitch, &scales[0], rows, n, limit)
 	}
 }
 
-// toInt16 sets dst[i] to x[i]*factor, rounded and kept within ±limit; NaN becomes 0.
-func toInt16(dst []int16, x []float32, factor, limit float32) {
-	n := len(x) &^ 15
+func quantize16(dst []int16, dstPitch int, x []float32, xPitch int, scales []float32, rows, n int, limit float32) {
+	_, _, _ = dst[(rows-1)*dstPitch+n-1], x[(rows-1)*xPitch+n-1], scales[rows-1]
 	switch {
-	case n == 0:
+	case n%16 != 0 || active == Generic:
+		quantizeRows(dst, dstPitch, x, xPitch, scales, rows, n, limit)
 	case active == AVX512:
-		toInt16AVX512(&dst[:n][0], &x[0], n, factor, limit)
-	case active == AVX2:
-		toInt16AVX2(&dst[:n][0], &x[0], n, factor, limit)
+		quantize16AVX512(&dst[0], dstPitch, &x[0], xPitch, &scales[0], rows, n, limit)
 	default:
-		n = 0
-	}
-	for i, y := range x[n:] {
-		dst[n+i] = int16(toIntGeneric(y, factor, limit))
+		quantize16AVX2(&dst[0], dstPitch, &x[0], xPitch, &scales[0], rows, n, limit)
 	}
 }
 

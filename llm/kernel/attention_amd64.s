@@ -8865,55 +8865,180 @@ DATA absMaskx16<>+56(SB)/4, $0x7fffffff
 DATA absMaskx16<>+60(SB)/4, $0x7fffffff
 GLOBL absMaskx16<>(SB), RODATA|NOPTR, $64
 
-// func toInt8AVX512(dst *int8, x *float32, n int, factor float32, limit float32)
-// Requires: AVX, AVX512F
-TEXT ·toInt8AVX512(SB), NOSPLIT, $0-32
+// func quantize8AVX512(dst *int8, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·quantize8AVX512(SB), NOSPLIT, $0-60
 	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS factor+24(FP), Z0
-	VBROADCASTSS limit+28(FP), Z1
-	VPXORD       Z2, Z2, Z2
-	VSUBPS       Z1, Z2, Z2
+	MOVQ         dstPitch+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         xPitch+24(FP), BX
+	MOVQ         scales+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	MOVQ         n+48(FP), R8
+	VBROADCASTSS limit+56(FP), Z6
+	VPXORD       Z7, Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMOVUPS      absMaskx16<>+0(SB), Z9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, R8
+	ADDQ         R8, DX
+	NEGQ         R8
 
-toInt8AVX512_loop:
-	VMOVUPS   (CX), Z3
-	VMULPS    Z0, Z3, Z3
+quantize8AVX512_row:
+	VPXORD Z0, Z0, Z0
+	MOVQ   R8, R9
+
+quantize8AVX512_max:
+	VMOVUPS       (DX)(R9*1), Z2
+	VANDPS        Z9, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	ADDQ          $0x40, R9
+	JNZ           quantize8AVX512_max
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VMAXPS        Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X2
+	VMAXPS        X2, X0, X0
+	VPERMILPS     $0x4e, X0, X2
+	VMAXPS        X2, X0, X0
+	VPERMILPS     $0xb1, X0, X2
+	VMAXPS        X2, X0, X0
+	VMINSS        maxFloatx16<>+0(SB), X0, X0
+	VXORPS        X1, X1, X1
+	VMOVAPS       X1, X2
+	VUCOMISS      tinyx16<>+0(SB), X0
+	JCS           quantize8AVX512_factor
+	VDIVSS        X6, X0, X1
+	VDIVSS        X0, X6, X2
+
+quantize8AVX512_factor:
+	VMOVSS       X1, (SI)
+	VBROADCASTSS X2, Z8
+	MOVQ         AX, R10
+	MOVQ         R8, R9
+
+quantize8AVX512_convert:
+	VMOVUPS   (DX)(R9*1), Z3
+	VMULPS    Z8, Z3, Z3
 	VCMPPS    $0x07, Z3, Z3, K1
-	VMINPS.Z  Z1, Z3, K1, Z3
-	VMAXPS    Z2, Z3, Z3
+	VMINPS.Z  Z6, Z3, K1, Z3
+	VMAXPS    Z7, Z3, Z3
 	VCVTPS2DQ Z3, Z3
-	VPMOVDB   Z3, (AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x10, AX
-	SUBQ      $0x10, DX
-	JNZ       toInt8AVX512_loop
+	VPMOVDB   Z3, (R10)
+	ADDQ      $0x10, R10
+	ADDQ      $0x40, R9
+	JNZ       quantize8AVX512_convert
+	ADDQ      BX, DX
+	ADDQ      CX, AX
+	ADDQ      $0x04, SI
+	DECQ      DI
+	JNZ       quantize8AVX512_row
 	VZEROUPPER
 	RET
 
-// func toInt16AVX512(dst *int16, x *float32, n int, factor float32, limit float32)
-// Requires: AVX, AVX512F
-TEXT ·toInt16AVX512(SB), NOSPLIT, $0-32
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS factor+24(FP), Z0
-	VBROADCASTSS limit+28(FP), Z1
-	VPXORD       Z2, Z2, Z2
-	VSUBPS       Z1, Z2, Z2
+DATA maxFloatx16<>+0(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+4(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+8(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+12(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+16(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+20(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+24(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+28(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+32(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+36(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+40(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+44(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+48(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+52(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+56(SB)/4, $0x7f7fffff
+DATA maxFloatx16<>+60(SB)/4, $0x7f7fffff
+GLOBL maxFloatx16<>(SB), RODATA|NOPTR, $64
 
-toInt16AVX512_loop:
-	VMOVUPS   (CX), Z3
-	VMULPS    Z0, Z3, Z3
+DATA tinyx16<>+0(SB)/4, $0x0d800000
+DATA tinyx16<>+4(SB)/4, $0x0d800000
+DATA tinyx16<>+8(SB)/4, $0x0d800000
+DATA tinyx16<>+12(SB)/4, $0x0d800000
+DATA tinyx16<>+16(SB)/4, $0x0d800000
+DATA tinyx16<>+20(SB)/4, $0x0d800000
+DATA tinyx16<>+24(SB)/4, $0x0d800000
+DATA tinyx16<>+28(SB)/4, $0x0d800000
+DATA tinyx16<>+32(SB)/4, $0x0d800000
+DATA tinyx16<>+36(SB)/4, $0x0d800000
+DATA tinyx16<>+40(SB)/4, $0x0d800000
+DATA tinyx16<>+44(SB)/4, $0x0d800000
+DATA tinyx16<>+48(SB)/4, $0x0d800000
+DATA tinyx16<>+52(SB)/4, $0x0d800000
+DATA tinyx16<>+56(SB)/4, $0x0d800000
+DATA tinyx16<>+60(SB)/4, $0x0d800000
+GLOBL tinyx16<>(SB), RODATA|NOPTR, $64
+
+// func quantize16AVX512(dst *int16, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·quantize16AVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstPitch+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         xPitch+24(FP), BX
+	MOVQ         scales+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	MOVQ         n+48(FP), R8
+	VBROADCASTSS limit+56(FP), Z6
+	VPXORD       Z7, Z7, Z7
+	VSUBPS       Z6, Z7, Z7
+	VMOVUPS      absMaskx16<>+0(SB), Z9
+	SHLQ         $0x02, BX
+	SHLQ         $0x01, CX
+	SHLQ         $0x02, R8
+	ADDQ         R8, DX
+	NEGQ         R8
+
+quantize16AVX512_row:
+	VPXORD Z0, Z0, Z0
+	MOVQ   R8, R9
+
+quantize16AVX512_max:
+	VMOVUPS       (DX)(R9*1), Z2
+	VANDPS        Z9, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	ADDQ          $0x40, R9
+	JNZ           quantize16AVX512_max
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VMAXPS        Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X2
+	VMAXPS        X2, X0, X0
+	VPERMILPS     $0x4e, X0, X2
+	VMAXPS        X2, X0, X0
+	VPERMILPS     $0xb1, X0, X2
+	VMAXPS        X2, X0, X0
+	VMINSS        maxFloatx16<>+0(SB), X0, X0
+	VXORPS        X1, X1, X1
+	VMOVAPS       X1, X2
+	VUCOMISS      tinyx16<>+0(SB), X0
+	JCS           quantize16AVX512_factor
+	VDIVSS        X6, X0, X1
+	VDIVSS        X0, X6, X2
+
+quantize16AVX512_factor:
+	VMOVSS       X1, (SI)
+	VBROADCASTSS X2, Z8
+	MOVQ         AX, R10
+	MOVQ         R8, R9
+
+quantize16AVX512_convert:
+	VMOVUPS   (DX)(R9*1), Z3
+	VMULPS    Z8, Z3, Z3
 	VCMPPS    $0x07, Z3, Z3, K1
-	VMINPS.Z  Z1, Z3, K1, Z3
-	VMAXPS    Z2, Z3, Z3
+	VMINPS.Z  Z6, Z3, K1, Z3
+	VMAXPS    Z7, Z3, Z3
 	VCVTPS2DQ Z3, Z3
-	VPMOVDW   Z3, (AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x20, AX
-	SUBQ      $0x10, DX
-	JNZ       toInt16AVX512_loop
+	VPMOVDW   Z3, (R10)
+	ADDQ      $0x20, R10
+	ADDQ      $0x40, R9
+	JNZ       quantize16AVX512_convert
+	ADDQ      BX, DX
+	ADDQ      CX, AX
+	ADDQ      $0x04, SI
+	DECQ      DI
+	JNZ       quantize16AVX512_row
 	VZEROUPPER
 	RET
 
@@ -12842,77 +12967,172 @@ absMaxAVX2_loop:
 	VZEROUPPER
 	RET
 
-// func toInt8AVX2(dst *int8, x *float32, n int, factor float32, limit float32)
+// func quantize8AVX2(dst *int8, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
 // Requires: AVX, AVX2
-TEXT ·toInt8AVX2(SB), NOSPLIT, $0-32
+TEXT ·quantize8AVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS factor+24(FP), Y0
-	VBROADCASTSS limit+28(FP), Y1
-	VXORPS       Y2, Y2, Y2
-	VSUBPS       Y1, Y2, Y2
+	MOVQ         dstPitch+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         xPitch+24(FP), BX
+	MOVQ         scales+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	MOVQ         n+48(FP), R8
+	VBROADCASTSS limit+56(FP), Y6
+	VXORPS       Y7, Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMOVUPS      absMaskx16<>+0(SB), Y9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, R8
+	ADDQ         R8, DX
+	NEGQ         R8
 
-toInt8AVX2_loop:
-	VMOVUPS      (CX), Y3
-	VMULPS       Y0, Y3, Y3
+quantize8AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   R8, R9
+
+quantize8AVX2_max:
+	VMOVUPS      (DX)(R9*1), Y2
+	VANDPS       Y9, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VMOVUPS      32(DX)(R9*1), Y2
+	VANDPS       Y9, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	ADDQ         $0x40, R9
+	JNZ          quantize8AVX2_max
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VMAXPS       X2, X0, X0
+	VMINSS       maxFloatx16<>+0(SB), X0, X0
+	VXORPS       X1, X1, X1
+	VMOVAPS      X1, X2
+	VUCOMISS     tinyx16<>+0(SB), X0
+	JCS          quantize8AVX2_factor
+	VDIVSS       X6, X0, X1
+	VDIVSS       X0, X6, X2
+
+quantize8AVX2_factor:
+	VMOVSS       X1, (SI)
+	VBROADCASTSS X2, Y8
+	MOVQ         AX, R10
+	MOVQ         R8, R9
+
+quantize8AVX2_convert:
+	VMOVUPS      (DX)(R9*1), Y3
+	VMULPS       Y8, Y3, Y3
 	VCMPPS       $0x07, Y3, Y3, Y5
 	VANDPS       Y5, Y3, Y3
-	VMINPS       Y1, Y3, Y3
-	VMAXPS       Y2, Y3, Y3
+	VMINPS       Y6, Y3, Y3
+	VMAXPS       Y7, Y3, Y3
 	VCVTPS2DQ    Y3, Y3
-	VMOVUPS      32(CX), Y4
-	VMULPS       Y0, Y4, Y4
+	VMOVUPS      32(DX)(R9*1), Y4
+	VMULPS       Y8, Y4, Y4
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VANDPS       Y5, Y4, Y4
-	VMINPS       Y1, Y4, Y4
-	VMAXPS       Y2, Y4, Y4
+	VMINPS       Y6, Y4, Y4
+	VMAXPS       Y7, Y4, Y4
 	VCVTPS2DQ    Y4, Y4
 	VPACKSSDW    Y4, Y3, Y3
 	VPERMQ       $0xd8, Y3, Y3
 	VEXTRACTI128 $0x01, Y3, X4
 	VPACKSSWB    X4, X3, X3
-	VMOVUPS      X3, (AX)
-	ADDQ         $0x40, CX
-	ADDQ         $0x10, AX
-	SUBQ         $0x10, DX
-	JNZ          toInt8AVX2_loop
+	VMOVUPS      X3, (R10)
+	ADDQ         $0x10, R10
+	ADDQ         $0x40, R9
+	JNZ          quantize8AVX2_convert
+	ADDQ         BX, DX
+	ADDQ         CX, AX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          quantize8AVX2_row
 	VZEROUPPER
 	RET
 
-// func toInt16AVX2(dst *int16, x *float32, n int, factor float32, limit float32)
+// func quantize16AVX2(dst *int16, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
 // Requires: AVX, AVX2
-TEXT ·toInt16AVX2(SB), NOSPLIT, $0-32
+TEXT ·quantize16AVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS factor+24(FP), Y0
-	VBROADCASTSS limit+28(FP), Y1
-	VXORPS       Y2, Y2, Y2
-	VSUBPS       Y1, Y2, Y2
+	MOVQ         dstPitch+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         xPitch+24(FP), BX
+	MOVQ         scales+32(FP), SI
+	MOVQ         rows+40(FP), DI
+	MOVQ         n+48(FP), R8
+	VBROADCASTSS limit+56(FP), Y6
+	VXORPS       Y7, Y7, Y7
+	VSUBPS       Y6, Y7, Y7
+	VMOVUPS      absMaskx16<>+0(SB), Y9
+	SHLQ         $0x02, BX
+	SHLQ         $0x01, CX
+	SHLQ         $0x02, R8
+	ADDQ         R8, DX
+	NEGQ         R8
 
-toInt16AVX2_loop:
-	VMOVUPS   (CX), Y3
-	VMULPS    Y0, Y3, Y3
+quantize16AVX2_row:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   R8, R9
+
+quantize16AVX2_max:
+	VMOVUPS      (DX)(R9*1), Y2
+	VANDPS       Y9, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VMOVUPS      32(DX)(R9*1), Y2
+	VANDPS       Y9, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	ADDQ         $0x40, R9
+	JNZ          quantize16AVX2_max
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VMAXPS       X2, X0, X0
+	VMINSS       maxFloatx16<>+0(SB), X0, X0
+	VXORPS       X1, X1, X1
+	VMOVAPS      X1, X2
+	VUCOMISS     tinyx16<>+0(SB), X0
+	JCS          quantize16AVX2_factor
+	VDIVSS       X6, X0, X1
+	VDIVSS       X0, X6, X2
+
+quantize16AVX2_factor:
+	VMOVSS       X1, (SI)
+	VBROADCASTSS X2, Y8
+	MOVQ         AX, R10
+	MOVQ         R8, R9
+
+quantize16AVX2_convert:
+	VMOVUPS   (DX)(R9*1), Y3
+	VMULPS    Y8, Y3, Y3
 	VCMPPS    $0x07, Y3, Y3, Y5
 	VANDPS    Y5, Y3, Y3
-	VMINPS    Y1, Y3, Y3
-	VMAXPS    Y2, Y3, Y3
+	VMINPS    Y6, Y3, Y3
+	VMAXPS    Y7, Y3, Y3
 	VCVTPS2DQ Y3, Y3
-	VMOVUPS   32(CX), Y4
-	VMULPS    Y0, Y4, Y4
+	VMOVUPS   32(DX)(R9*1), Y4
+	VMULPS    Y8, Y4, Y4
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VANDPS    Y5, Y4, Y4
-	VMINPS    Y1, Y4, Y4
-	VMAXPS    Y2, Y4, Y4
+	VMINPS    Y6, Y4, Y4
+	VMAXPS    Y7, Y4, Y4
 	VCVTPS2DQ Y4, Y4
 	VPACKSSDW Y4, Y3, Y3
 	VPERMQ    $0xd8, Y3, Y3
-	VMOVUPS   Y3, (AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x20, AX
-	SUBQ      $0x10, DX
-	JNZ       toInt16AVX2_loop
+	VMOVUPS   Y3, (R10)
+	ADDQ      $0x20, R10
+	ADDQ      $0x40, R9
+	JNZ       quantize16AVX2_convert
+	ADDQ      BX, DX
+	ADDQ      CX, AX
+	ADDQ      $0x04, SI
+	DECQ      DI
+	JNZ       quantize16AVX2_row
 	VZEROUPPER
 	RET
 

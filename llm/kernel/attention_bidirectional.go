@@ -31,7 +31,7 @@ func AttendBidirectional(p *Pool, q, k, v, dst []float32, starts []int, heads, k
 }
 
 // encTileRows is the number of query rows that share one transposition of the keys.
-const encTileRows = 192
+const encTileRows = 256
 
 type encRun struct {
 	q, k, v, dst                []float32
@@ -72,34 +72,32 @@ func (r *encRun) do(task, worker int) {
 
 // pack lays pages [from, to) of a split out as a KVStore would. Slots past the sequence's end are zeros.
 func (r *encRun) pack(t *attnTile, u encTask, split, from, to int) {
-	kn, vn := PageTokens*t.dim, PageTokens*t.padded
+	kn, vn, stride := PageTokens*t.dim, PageTokens*t.padded, r.kvHeads*r.dim
 	t.kf, t.vf = grow(t.kf, splitPages*kn), grow(t.vf, splitPages*vn)
 	for i := from; i < to; i++ {
 		first := u.start + split*splitTokens + i*PageTokens
 		n := min(PageTokens, u.end-first)
+		k, v, pitch := r.k[first*stride+u.head*r.dim:], r.v[first*stride+u.head*r.dim:], stride
+		if n < PageTokens {
+			k, v, pitch = t.padRows(k, v, n, stride), t.rest[PageTokens*t.dim:], t.dim
+		}
 		kp, vp := t.kf[i*kn:(i+1)*kn], t.vf[i*vn:(i+1)*vn]
-		stride := r.kvHeads * r.dim
-		packKeys(kp, r.k[first*stride+u.head*r.dim:], n, stride)
-		for j := range n {
-			copy(vp[j*t.padded:(j+1)*t.padded], r.v[(first+j)*stride+u.head*r.dim:][:r.dim])
+		t.k[i], t.v[i] = floatBytes(kp), floatBytes(vp)
+		transpose(kp, k, pitch, t.dim)
+		for j := range PageTokens {
+			copy(vp[j*t.padded:(j+1)*t.padded], v[j*pitch:][:r.dim])
 			clear(vp[j*t.padded+r.dim : (j+1)*t.padded])
 		}
-		clear(vp[n*t.padded:])
-		t.k[i], t.v[i] = floatBytes(kp), floatBytes(vp)
 	}
 }
 
-// packKeys sets dst[d*16+i] = k[i*stride+d] for i < n and 0 for the other slots. dst is [D][16].
-func packKeys(dst, k []float32, n, stride int) {
-	dim := len(dst) / PageTokens
-	if n == PageTokens {
-		transpose(dst, k, stride, dim)
-		return
+// padRows copies n rows of k and v to the halves of rest, which it fills up with zeros, and returns the first.
+func (t *attnTile) padRows(k, v []float32, n, stride int) []float32 {
+	t.rest = grow(t.rest, 2*PageTokens*t.dim)
+	clear(t.rest)
+	for j := range n {
+		copy(t.rest[j*t.dim:(j+1)*t.dim], k[j*stride:])
+		copy(t.rest[(PageTokens+j)*t.dim:(PageTokens+j+1)*t.dim], v[j*stride:])
 	}
-	clear(dst)
-	for i := range n {
-		for d, x := range k[i*stride:][:dim] {
-			dst[d*PageTokens+i] = x
-		}
-	}
+	return t.rest
 }

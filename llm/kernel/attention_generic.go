@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math"
 	"unsafe"
 
 	"ragd/llm/quant"
@@ -133,6 +134,28 @@ func absMaxGeneric(x []float32) float32 {
 		}
 	}
 	return m
+}
+
+// quantizeRows maps each row's largest magnitude to limit, rounds to nearest even and saturates; NaN becomes 0, as does
+// a row of numbers so small that the factor would overflow.
+func quantizeRows[T int8 | int16](dst []T, dstPitch int, x []float32, xPitch int, scales []float32, rows, n int, limit float32) {
+	for r := range rows {
+		row := x[r*xPitch:][:n]
+		var factor float32
+		scales[r], factor = scaleTo(absMaxGeneric(row), limit)
+		for i, y := range row {
+			dst[r*dstPitch+i] = T(toIntGeneric(y, factor, limit))
+		}
+	}
+}
+
+// scaleTo returns the factor that maps limit to top, and the inverse, or zeros when the inverse might overflow.
+func scaleTo(top, limit float32) (scale, inverse float32) {
+	top = min(top, math.MaxFloat32)
+	if top < 0x1p-100 {
+		return 0, 0
+	}
+	return top / limit, limit / top
 }
 
 // toIntGeneric returns x*factor rounded to nearest even and kept within ±limit, which is below 2^22; 0 for NaN.

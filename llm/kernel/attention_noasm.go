@@ -35,16 +35,12 @@ func widen(dst []float32, src *byte)         { widenGeneric(KVF16, dst, src) }
 func toHalf(dst []uint16, x []float32)       { toHalfGeneric(dst, x) }
 func absMax(x []float32) float32             { return absMaxGeneric(x) }
 
-func toInt8(dst []int8, x []float32, factor float32) {
-	for i, y := range x {
-		dst[i] = int8(toIntGeneric(y, factor, 127))
-	}
+func quantize8(dst []int8, dstPitch int, x []float32, xPitch int, scales []float32, rows, n int, limit float32) {
+	quantizeRows(dst, dstPitch, x, xPitch, scales, rows, n, limit)
 }
 
-func toInt16(dst []int16, x []float32, factor, limit float32) {
-	for i, y := range x {
-		dst[i] = int16(toIntGeneric(y, factor, limit))
-	}
+func quantize16(dst []int16, dstPitch int, x []float32, xPitch int, scales []float32, rows, n int, limit float32) {
+	quantizeRows(dst, dstPitch, x, xPitch, scales, rows, n, limit)
 }
 
 func transpose(dst, src []float32, stride, columns int) { transposeGeneric(dst, src, stride, columns) }

@@ -74,15 +74,15 @@ func toHalfAVX512(dst *uint16, x *float32, n int)
 //go:noescape
 func absMaxAVX512(x *float32, n int) float32
 
-// toInt8AVX512 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+// quantize8AVX512 quantizes rows of n elements, a multiple of 16; pitches are in elements.
 //
 //go:noescape
-func toInt8AVX512(dst *int8, x *float32, n int, factor float32, limit float32)
+func quantize8AVX512(dst *int8, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
 
-// toInt16AVX512 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+// quantize16AVX512 quantizes rows of n elements, a multiple of 16; pitches are in elements.
 //
 //go:noescape
-func toInt16AVX512(dst *int16, x *float32, n int, factor float32, limit float32)
+func quantize16AVX512(dst *int16, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
 
 // transposeAVX512 transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.
 //
@@ -159,15 +159,15 @@ func toHalfAVX2(dst *uint16, x *float32, n int)
 //go:noescape
 func absMaxAVX2(x *float32, n int) float32
 
-// toInt8AVX2 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+// quantize8AVX2 quantizes rows of n elements, a multiple of 16; pitches are in elements.
 //
 //go:noescape
-func toInt8AVX2(dst *int8, x *float32, n int, factor float32, limit float32)
+func quantize8AVX2(dst *int8, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
 
-// toInt16AVX2 sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.
+// quantize16AVX2 quantizes rows of n elements, a multiple of 16; pitches are in elements.
 //
 //go:noescape
-func toInt16AVX2(dst *int16, x *float32, n int, factor float32, limit float32)
+func quantize16AVX2(dst *int16, dstPitch int, x *float32, xPitch int, scales *float32, rows int, n int, limit float32)
 
 // transposeAVX2 transposes 16 rows, pitch bytes apart, of a multiple of 16 columns.
 //

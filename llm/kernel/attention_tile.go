@@ -31,6 +31,7 @@ type attnTile struct {
 	vScale    [splitTokens]float32
 	unit      bool      // both scales are ones
 	kf, vf    []float32 // [splitPages][dim][16] and [splitPages][16][padded]: converted pages
+	rest      []float32 // of AttendBidirectional: the last rows of a sequence, filled up with zeros
 
 	// Only for integer keys and values. Queries and weights become 16-bit integers, so that sums are exact and fast, and
 	// lose little beside what the bits of keys and values lose.
@@ -59,11 +60,12 @@ func (t *attnTile) size(kind KVType, rows, dim, padded int) {
 		t.top, t.total = make([]float32, rows), make([]float32, rows)
 	}
 	t.lo, t.hi, t.top, t.total = t.lo[:rows], t.hi[:rows], t.top[:rows], t.total[:rows]
-	t.q = grow(t.q, rows*dim)
 	t.sum = grow(t.sum, rows*padded)
 	t.part = grow(t.part, maxBlockRows*padded)
 	if kind.integer() {
 		t.q16, t.qScale = grow(t.q16, rows*t.pairs), grow(t.qScale, rows)
+	} else {
+		t.q = grow(t.q, rows*dim)
 	}
 	t.reset()
 }
@@ -81,39 +83,27 @@ func (t *attnTile) reset() { clear(t.total) }
 
 // setRows makes rows [row, row+n) of consecutive heads of q, which see the positions [lo, hi).
 func (t *attnTile) setRows(row, n int, q []float32, lo, hi int) {
+	for i := row; i < row+n; i++ {
+		t.lo[i], t.hi[i] = lo, hi
+	}
+	if t.kind.integer() {
+		dst, scales := t.q16[row*t.pairs:], t.qScale[row:row+n]
+		quantize16(dst, t.pairs, q, t.dim, scales, n, t.dim, t.kind.queryLimit(t.pairs))
+		for i := range scales {
+			scales[i] *= t.scale
+			if t.pairs > t.dim {
+				dst[i*t.pairs+t.dim] = 0
+			}
+		}
+		return
+	}
 	dst := t.q[row*t.dim : (row+n)*t.dim]
 	copy(dst, q)
 	scale(dst, t.scale)
-	for i := row; i < row+n; i++ {
-		t.lo[i], t.hi[i] = lo, hi
-		if t.kind.integer() {
-			t.quantize(i)
-		}
-	}
 }
 
 // maxWeight is the largest 16-bit weight; a split of them times 127 stays below 2^31.
 const maxWeight = maxInt16
-
-// quantize makes the 16-bit form of a row's query.
-func (t *attnTile) quantize(row int) {
-	x, q := t.q[row*t.dim:(row+1)*t.dim], t.q16[row*t.pairs:(row+1)*t.pairs]
-	limit := t.kind.queryLimit(t.pairs)
-	var factor float32
-	t.qScale[row], factor = scaleTo(absMax(x), limit)
-	q[t.pairs-1] = 0
-	toInt16(q[:t.dim], x, factor, limit)
-}
-
-// scaleTo returns the factor that maps limit to top, and the inverse. Both are 0 when top is so small that the inverse
-// might overflow.
-func scaleTo(top, limit float32) (scale, inverse float32) {
-	top = min(top, math.MaxFloat32)
-	if top < 0x1p-100 {
-		return 0, 0
-	}
-	return top / limit, limit / top
-}
 
 // pageRange returns the pages of a split, counted from its first, that some row sees.
 func (t *attnTile) pageRange(split int) (from, to int) {

@@ -42,33 +42,27 @@ func (s *KVStore) putHead(page, slot, head int, k, v []float32) {
 // putInts stores one token of one head in the integer types.
 func (s *KVStore) putInts(page, slot, head int, k, v []float32) {
 	kb, vb := s.kBlock(page, head), s.vBlock(page, head)
-	limit := s.kind.keyLimit(s.paired)
-	kScale, kFactor := scaleTo(absMax(k), limit)
-	vScale, vFactor := scaleTo(absMax(v), 127)
 	kScales, vScales := s.scales(page, head)
-	kScales[slot], vScales[slot] = kScale, vScale
+	var kRow [512]int16
+	var vRow [512]int8
+	kq, vq := kRow[:], vRow[:]
+	if s.padded > len(kq) {
+		kq, vq = make([]int16, s.padded), make([]int8, s.padded)
+	}
+	quantize16(kq, 0, k, 0, kScales[slot:], 1, s.dim, s.kind.keyLimit(s.paired)) // kq[D] stays 0, the partner of an odd last element
+	quantize8(vq, 0, v, 0, vScales[slot:], 1, s.dim, 127)
 	k8 := unsafe.Slice((*[2]int8)(kb), PageTokens*s.paired/2)
 	k16 := unsafe.Slice((*[2]int16)(kb), PageTokens*s.paired/2)
+	for i := 0; i < s.dim; i += 2 {
+		if s.kind == KVInt8 {
+			k8[i/2*PageTokens+slot] = [2]int8{int8(kq[i]), int8(kq[i+1])}
+		} else {
+			k16[i/2*PageTokens+slot] = [2]int16(kq[i:])
+		}
+	}
 	v8 := unsafe.Slice((*[2]int8)(vb), PageTokens*s.padded/2)[slot/2*s.padded:]
-	var b [256]int16
-	var b8 [256]int8
-	for d := 0; d < len(k); d += len(b) {
-		n := min(len(b), len(k)-d)
-		toInt16(b[:n], k[d:d+n], kFactor, limit)
-		if n < len(b) {
-			b[n] = 0 // the partner of an odd last element
-		}
-		for i := 0; i < n; i += 2 {
-			if s.kind == KVInt8 {
-				k8[(d+i)/2*PageTokens+slot] = [2]int8{int8(b[i]), int8(b[i+1])}
-			} else {
-				k16[(d+i)/2*PageTokens+slot] = [2]int16(b[i:])
-			}
-		}
-		toInt8(b8[:n], v[d:d+n], vFactor)
-		for i, x := range b8[:n] {
-			v8[d+i][slot%2] = x
-		}
+	for i, x := range vq[:s.dim] {
+		v8[i][slot%2] = x
 	}
 }
 
@@ -140,12 +134,13 @@ func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch
 		}
 		return scratch
 	}
-	scratch = grow(scratch, PageTokens*s.paired)
+	scratch = grow(scratch, PageTokens*s.padded)
 	for h := range s.heads {
 		kh, vh := k[h*s.dim:], v[h*s.dim:]
 		kb, vb := s.kBlock(page, h), s.vBlock(page, h)
 		if s.kind == KVMixed {
-			s.putIntPage(page, h, kh, vh, stride, scratch)
+			kScales, vScales := s.scales(page, h)
+			packInts(kb, vb, kScales, vScales, kh, vh, stride, s.dim, scratch)
 			continue
 		}
 		transpose(scratch, kh, stride, s.dim)
@@ -157,31 +152,26 @@ func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch
 	return scratch
 }
 
-// putIntPage is putInts for 16 tokens of a KVMixed store.
-func (s *KVStore) putIntPage(page, head int, k, v []float32, stride int, scratch []float32) {
-	limit := s.kind.keyLimit(s.paired)
-	kScales, vScales := s.scales(page, head)
-	rows := unsafe.Slice((*int16)(unsafe.Pointer(&scratch[0])), PageTokens*s.paired)
-	for i := range PageTokens {
-		x, q := k[i*stride:][:s.dim], rows[i*s.paired:(i+1)*s.paired]
-		var factor float32
-		kScales[i], factor = scaleTo(absMax(x), limit)
-		q[s.paired-1] = 0
-		toInt16(q[:s.dim], x, factor, limit)
+// packInts lays 16 tokens of one head out as a KVMixed store does; token i is k[i*stride:] and v[i*stride:]. scratch has
+// 16*D floats, D rounded up to 16.
+func packInts(kBlock, vBlock unsafe.Pointer, kScales, vScales *[PageTokens]float32, k, v []float32, stride, dim int, scratch []float32) {
+	paired, padded := (dim+1)&^1, align16(dim)
+	rows := unsafe.Slice((*int16)(unsafe.Pointer(&scratch[0])), PageTokens*paired)
+	if dim < paired {
+		clear(rows)
 	}
-	pairs := s.paired / 2
-	transpose(unsafe.Slice((*float32)(s.kBlock(page, head)), PageTokens*pairs), scratch[:PageTokens*pairs], pairs, pairs)
+	quantize16(rows, paired, k, stride, kScales[:], PageTokens, dim, KVMixed.keyLimit(paired))
+	pairs := paired / 2
+	transpose(unsafe.Slice((*float32)(kBlock), PageTokens*pairs), scratch[:PageTokens*pairs], pairs, pairs)
 
-	two := unsafe.Slice((*int8)(unsafe.Pointer(&scratch[0])), 2*s.padded)
-	clear(two)
+	values := unsafe.Slice((*int8)(unsafe.Pointer(&scratch[0])), PageTokens*padded)
+	if dim < padded {
+		clear(values)
+	}
+	quantize8(values, padded, v, stride, vScales[:], PageTokens, dim, 127)
+	out := unsafe.Slice((*byte)(vBlock), PageTokens*padded)
 	for i := 0; i < PageTokens; i += 2 {
-		for j := range 2 {
-			x := v[(i+j)*stride:][:s.dim]
-			var factor float32
-			vScales[i+j], factor = scaleTo(absMax(x), 127)
-			toInt8(two[j*s.padded:][:s.dim], x, factor)
-		}
-		zip(unsafe.Slice((*byte)(s.vBlock(page, head)), PageTokens*s.padded)[i*s.padded:], two[:s.padded], two[s.padded:])
+		zip(out[i*padded:], values[i*padded:][:padded], values[(i+1)*padded:])
 	}
 }
 

@@ -70,8 +70,8 @@ func main() {
 		widen(s, f16)
 		toHalf(s)
 		absMax(s)
-		toInt(s, 8)
-		toInt(s, 16)
+		quantize(s, 8)
+		quantize(s, 16)
 		transpose(s)
 	}
 	zip(simd.AVX2) // memory bound: wider vectors gain nothing
@@ -525,57 +525,100 @@ func absMax(s simd.ISA) {
 	RET()
 }
 
-// toInt: x*factor rounded to nearest even and saturated, to signed integers of the given width; NaN becomes 0.
-func toInt(s simd.ISA, bits int) {
-	name := fmt.Sprintf("toInt%d%s", bits, s.Name)
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *int%d, x *float32, n int, factor, limit float32)", bits))
+// quantize: rows of floats to signed integers of the given width, each row with the factor that maps its largest
+// magnitude to the limit; scales get the inverse. Values are rounded to nearest even and saturated; NaN becomes 0, and so
+// does a row whose largest magnitude is below 2^-100, where the factor would overflow.
+func quantize(s simd.ISA, bits int) {
+	name := fmt.Sprintf("quantize%d%s", bits, s.Name)
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *int%d, dstPitch int, x *float32, xPitch int, scales *float32, rows, n int, limit float32)", bits))
 	Pragma("noescape")
-	Doc(name + " sets dst = x*factor, rounded and kept within ±limit; n is a multiple of 16.")
-	dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
+	Doc(name + " quantizes rows of n elements, a multiple of 16; pitches are in elements.")
+	dst, dstPitch, x, xPitch := Load(Param("dst"), GP64()), Load(Param("dstPitch"), GP64()), Load(Param("x"), GP64()), Load(Param("xPitch"), GP64())
+	scales, rows, n := Load(Param("scales"), GP64()), Load(Param("rows"), GP64()), Load(Param("n"), GP64())
+	i, to := GP64(), GP64()
 	r := s.Regs
-	broadcast("factor", r[0])
-	broadcast("limit", r[1])
-	s.Zero(r[2])
-	VSUBPS(r[1], r[2], r[2])
-	const ordered = 7
 	per := pageTokens / s.Floats
-	Label(name + "_loop")
+	limit, low, factor, mask := r[6], r[7], r[8], r[9]
+	broadcast("limit", limit)
+	s.Zero(low)
+	VSUBPS(limit, low, low)
+	VMOVUPS(s.Vector("absMask", math.NaN()), mask)
+	SHLQ(U8(2), xPitch)
+	if bits == 16 {
+		SHLQ(U8(1), dstPitch)
+	}
+	SHLQ(U8(2), n)
+	ADDQ(n, x)
+	NEGQ(n)
+	at := func(v int) Mem { return Mem{Base: x, Index: i, Scale: 1, Disp: v * s.Bytes()} }
+	Label(name + "_row")
+	top := r[:per]
+	for _, t := range top {
+		s.Zero(t)
+	}
+	MOVQ(n, i)
+	Label(name + "_max")
+	for v := range per {
+		VMOVUPS(at(v), r[2])
+		VANDPS(mask, r[2], r[2])
+		VMAXPS(r[2], top[v], top[v])
+	}
+	ADDQ(U8(64), i)
+	JNZ(LabelRef(name + "_max"))
+	s.Reduce(top, r[2], func(a, b, d Op) { VMAXPS(a, b, d) })
+	VMINSS(s.Vector("maxFloat", math.MaxFloat32), X0, X0)
+	VXORPS(X1, X1, X1)
+	VMOVAPS(X1, X2)
+	VUCOMISS(s.Vector("tiny", 0x1p-100), X0)
+	JCS(LabelRef(name + "_factor"))
+	VDIVSS(limit.AsX(), X0, X1)
+	VDIVSS(X0, limit.AsX(), X2)
+	Label(name + "_factor")
+	VMOVSS(X1, Mem{Base: scales})
+	VBROADCASTSS(X2, factor)
+	MOVQ(dst, to)
+	MOVQ(n, i)
+	const ordered = 7
+	Label(name + "_convert")
 	for v := range per {
 		y := r[3+v]
-		VMOVUPS(Mem{Base: x, Disp: v * s.Bytes()}, y)
-		VMULPS(r[0], y, y)
+		VMOVUPS(at(v), y)
+		VMULPS(factor, y, y)
 		if per == 1 {
 			VCMPPS(U8(ordered), y, y, K1)
-			VMINPS_Z(r[1], y, K1, y)
+			VMINPS_Z(limit, y, K1, y)
 		} else {
 			VCMPPS(U8(ordered), y, y, r[5])
 			VANDPS(r[5], y, y)
-			VMINPS(r[1], y, y)
+			VMINPS(limit, y, y)
 		}
-		VMAXPS(r[2], y, y)
+		VMAXPS(low, y, y)
 		VCVTPS2DQ(y, y)
 	}
-	to := Mem{Base: dst}
 	switch {
 	case per == 1 && bits == 8:
-		VPMOVDB(r[3], to)
+		VPMOVDB(r[3], Mem{Base: to})
 	case per == 1:
-		VPMOVDW(r[3], to)
+		VPMOVDW(r[3], Mem{Base: to})
 	default:
 		VPACKSSDW(r[4], r[3], r[3])
 		VPERMQ(U8(0xd8), r[3], r[3])
 		if bits == 16 {
-			VMOVUPS(r[3], to)
+			VMOVUPS(r[3], Mem{Base: to})
 		} else {
 			VEXTRACTI128(U8(1), r[3], r[4].AsX())
 			VPACKSSWB(r[4].AsX(), r[3].AsX(), r[3].AsX())
-			VMOVUPS(r[3].AsX(), to)
+			VMOVUPS(r[3].AsX(), Mem{Base: to})
 		}
 	}
-	ADDQ(U8(64), x)
-	ADDQ(U8(pageTokens*bits/8), dst)
-	SUBQ(U8(pageTokens), n)
-	JNZ(LabelRef(name + "_loop"))
+	ADDQ(U8(pageTokens*bits/8), to)
+	ADDQ(U8(64), i)
+	JNZ(LabelRef(name + "_convert"))
+	ADDQ(xPitch, x)
+	ADDQ(dstPitch, dst)
+	ADDQ(U8(4), scales)
+	DECQ(rows)
+	JNZ(LabelRef(name + "_row"))
 	VZEROUPPER()
 	RET()
 }
