@@ -60,7 +60,7 @@ func (a *app) onClose(what string, undo func() error) {
 }
 
 func (a *app) kv() kernel.KVType {
-	return map[string]kernel.KVType{"auto": kernel.KVF16, "f32": kernel.KVF32, "f16": kernel.KVF16, "int8": kernel.KVInt8}[a.KV]
+	return map[string]kernel.KVType{"auto": kernel.KVMixed, "f32": kernel.KVF32, "f16": kernel.KVF16, "mixed": kernel.KVMixed, "int8": kernel.KVInt8}[a.KV]
 }
 
 // workers is the pool that the engine and the encoders share, so that together they use the machine once.
@@ -101,7 +101,7 @@ func (a *app) modelPath(ctx context.Context, name string) (string, error) {
 // pull fetches a model with a progress bar.
 func (a *app) pull(ctx context.Context, m catalog.Model) (string, error) {
 	bar := a.progress.bar("fetching "+m.Name, byteCount)
-	path, err := catalog.Pull(ctx, m, func(done, total int64, stage string) { bar.set(done, total) })
+	path, err := catalog.Pull(ctx, m, bar.follow)
 	bar.done()
 	return path, err
 }

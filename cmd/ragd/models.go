@@ -56,7 +56,9 @@ func (k modelsPullCmd) Run(ctx ctxBinding, a *app) error {
 		var err error
 		switch {
 		case k.From != "":
-			path, err = catalog.PullFile(ctx, m, k.From, nil)
+			bar := a.progress.bar("taking "+m.Name, byteCount)
+			path, err = catalog.PullFile(ctx, m, k.From, bar.follow)
+			bar.done()
 		case !have && a.Offline:
 			err = fmt.Errorf("model %s is not on this machine and --offline forbids to fetch it", name)
 		case !have:

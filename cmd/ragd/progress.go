@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -39,6 +40,7 @@ type bar struct {
 	started  time.Time
 	reported time.Time
 	last     int64
+	stage    atomic.Value // string: what is being done to the whole right now; no lock, because the renderer asks while one is held
 }
 
 type unit uint8
@@ -61,8 +63,17 @@ func (p *progress) bar(name string, u unit) *bar {
 	b.pool = mpb.New(mpb.WithOutput(p.out), mpb.WithWidth(40))
 	b.line = b.pool.AddBar(0,
 		mpb.PrependDecorators(decor.Name(name+" ")),
-		mpb.AppendDecorators(counters, decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace), "")))
+		mpb.AppendDecorators(counters, decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace), ""),
+			decor.Any(func(decor.Statistics) string { return " " + b.currentStage() })))
 	return b
+}
+
+// at says which stage the work is in.
+func (b *bar) at(stage string) { b.stage.Store(stage) }
+
+func (b *bar) currentStage() string {
+	stage, _ := b.stage.Load().(string)
+	return stage
 }
 
 // set reports that done of total units are finished; total 0 means not known yet.
@@ -81,7 +92,13 @@ func (b *bar) set(done, total int64) {
 		return
 	}
 	b.reported = time.Now()
-	fmt.Fprintf(b.p.out, "  %s: %s of %s (%d%%)\n", b.name, b.unit.format(done), b.unit.format(total), done*100/total)
+	fmt.Fprintf(b.p.out, "  %s: %s of %s (%d%%) %s\n", b.name, b.unit.format(done), b.unit.format(total), done*100/total, b.currentStage())
+}
+
+// follow takes progress with the stage that it belongs to.
+func (b *bar) follow(done, total int64, stage string) {
+	b.at(stage)
+	b.set(done, total)
 }
 
 // done ends the bar and says how long the work took.
