@@ -450,8 +450,9 @@ func TestPageFitsAPhone(t *testing.T) {
 	b := openPage(t, h, 390, 844)
 	fits := func(what string) {
 		t.Helper()
-		require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 390, what)
 		b.picture("phone-" + what)
+		require.Empty(t, eval[[]string](b, `[...document.querySelectorAll("*")].filter((e) => e.checkVisibility() && !e.closest(".visually-hidden, .skip, thead") && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 200))`), what)
+		require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 390, what)
 		require.Empty(t, eval[[]string](b, `[...document.querySelectorAll("button, input, select, textarea, summary, .chip")]
 			.filter((e) => e.checkVisibility()).filter((e) => { const r = e.getBoundingClientRect(); return r.width < 24 || r.height < 24; }).map((e) => e.outerHTML)`), "targets of at least 24 pixels")
 	}
