@@ -53,9 +53,9 @@ func newHistory(r *rand.Rand, a *Arena, kind KVType, n, heads, kvHeads, dim int)
 	}
 	rest := randoms(r, 16*kvHeads*dim, 1e4)
 	for _, p := range h.pages { // what an earlier owner left behind must not matter
-		h.store.PutRows([]int32{p}, 0, PageTokens, rest, rest, kvHeads*dim)
+		putRows(h.store, []int32{p}, 0, PageTokens, rest, rest, kvHeads*dim)
 	}
-	h.store.PutRows(h.pages, 0, n, h.k, h.v, kvHeads*dim)
+	putRows(h.store, h.pages, 0, n, h.k, h.v, kvHeads*dim)
 	return h
 }
 
@@ -162,6 +162,7 @@ var attnShapes = []attnShape{
 	{300, 2, 1, 64, 0, 20},
 	{280, 2, 2, 24, 40, 5},
 	{40, 11, 1, 12, 0, 0},
+	{20, 3, 1, 13, 0, 0},
 }
 
 // TestAttentionOracle compares with float64 on what the store holds. The bound is on the absolute error with values of
@@ -363,9 +364,9 @@ func TestAttentionSpecialValues(t *testing.T) {
 
 				row := append([]float32{}, h.k[bad*64:(bad+1)*64]...)
 				row[5] = x
-				h.store.PutRows(h.pages, bad, 1, row, row, 64)
+				putRows(h.store, h.pages, bad, 1, row, row, 64)
 				got = run()
-				h.store.PutRows(h.pages, bad, 1, h.k[bad*64:], h.v[bad*64:], 64)
+				putRows(h.store, h.pages, bad, 1, h.k[bad*64:], h.v[bad*64:], 64)
 				requireSameBits(t, clean[:bad*width], got[:bad*width], "key and value %g", x)
 			}
 		})

@@ -82,26 +82,16 @@ func (t KVType) queryLimit(n int) float32 {
 
 const maxInt16 = 1<<15 - 1
 
-// PutRows stores n tokens at positions pos.. of a sequence whose page table covers them. Token i is k[i*stride:] and
-// v[i*stride:], [KV*D] each.
-func (s *KVStore) PutRows(pages []int32, pos, n int, k, v []float32, stride int) {
-	var scratch []float32
-	for i := 0; i < n; {
-		slot := (pos + i) % PageTokens
-		m := min(PageTokens-slot, n-i)
-		scratch = s.putPage(int(pages[(pos+i)/PageTokens]), slot, m, k[i*stride:], v[i*stride:], stride, scratch)
-		i += m
-	}
-}
-
 // Append stores the keys and values of every sequence's queries, page by page: two threads that wrote tokens of one page
 // would fight over its cache lines.
 func (s *KVStore) Append(p *Pool, seqs []AttnSeq) {
 	r := attnRuns.Get().(*attnRun)
 	defer r.release()
 	tiles := r.workers(p.Threads())
+	tokens := 0
 	for i := range seqs {
 		seq := &seqs[i]
+		tokens += seq.N
 		for at := 0; at < seq.N; {
 			n := min(PageTokens-(seq.Pos+at)%PageTokens, seq.N-at)
 			r.puts = append(r.puts, putTask{seq, at, n})
@@ -113,12 +103,17 @@ func (s *KVStore) Append(p *Pool, seqs []AttnSeq) {
 		pos, row := u.seq.Pos+u.at, u.at*u.seq.KVStride
 		t.kf = s.putPage(int(u.seq.Pages[pos/PageTokens]), pos%PageTokens, u.n, u.seq.K[row:], u.seq.V[row:], u.seq.KVStride, t.kf)
 	}
-	if len(r.puts) > 1 {
+	if tokens > fewTokens {
 		p.Run(len(r.puts), put)
-	} else if len(r.puts) == 1 {
-		put(0, 0)
+		return
+	}
+	for task := range r.puts {
+		put(task, 0)
 	}
 }
+
+// fewTokens are stored in less time than the workers take to start.
+const fewTokens = 8
 
 // putTask is the tokens [at, at+n) of a sequence's part of a batch, which lie on one page.
 type putTask struct {
