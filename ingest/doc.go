@@ -8,12 +8,14 @@
 //
 // # Invariants
 //
-//  1. Document.Text is valid UTF-8 in NFC-preserving source form: no NUL, no
-//     CR, no byte order mark. What is quoted from it is what the author wrote.
+//  1. Document.Text is valid UTF-8 without NUL, CR or byte order mark. What is
+//     quoted from it is what the author wrote: no markup is added, and text
+//     formats keep the author's code points.
 //  2. Every range is half-open and in bytes of Document.Text. A passage's Text
 //     equals Document.Text[Start:End], always.
-//  3. Every byte of the text that is not white space lies in at least one
-//     passage, and no passage holds more than Splitter.MaxTokens tokens.
+//  3. Every visible character of the text lies in at least one passage, no
+//     passage crosses a page, and none holds more than Splitter.MaxTokens tokens
+//     with its context.
 //  4. A reader never opens a second file, never resolves an external entity,
 //     never follows a link and never reaches the network.
 //  5. A hostile file ends in an *Error, within the limits of [Limits]; a panic
@@ -23,9 +25,8 @@
 //
 // # Concurrency
 //
-// Parse and Split may be called from any number of goroutines. A Pipeline runs
-// one Run at a time per value; several Pipelines, in one process or in many,
-// share the work of one Store through leases.
+// Parse, Split and Run may be called from any number of goroutines. Several
+// Runs, in one process or in many, share the work of one Store through leases.
 //
 // # Source
 //

@@ -9,7 +9,7 @@ type Limits struct {
 	ExpandBytes int64         // total decompressed bytes of all members; default 1 GiB
 	Ratio       int64         // decompressed : compressed beyond the first 16 MiB; default 200
 	Entries     int           // members of an archive, parts of a mail; default 20,000
-	Depth       int           // nesting of archives, mails, elements; default 8 containers
+	Depth       int           // containers within containers; default 8
 	Time        time.Duration // wall clock of one Parse; default 2 minutes
 }
 

@@ -22,6 +22,9 @@ func Parse(ctx context.Context, name string, data []byte, limits Limits) (*Docum
 		return nil, tooLarge(name, int64(len(data)), limits)
 	}
 	s := &source{name: name, data: data, budget: &budget{Limits: limits}}
+	if signature(data) == "pdf" {
+		_, _ = pdfPool() // compiling PDFium once is no fault of this document; its error comes back in readPDF
+	}
 	limited, cancel := context.WithTimeout(ctx, limits.Time)
 	defer cancel()
 	type result struct {
