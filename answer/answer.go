@@ -291,8 +291,11 @@ func (r *run) judge(cites *citer, stream *llm.Stream, refused bool) error {
 		return err
 	}
 	text := cites.text.String()
+	if rest, found := strings.CutSuffix(strings.TrimSpace(text), Refusal); found { // said after an answer, it says only that there is no more
+		text = strings.TrimSpace(rest)
+	}
 	if (cites.repeats || stream.FinishReason() == "length") && len(cites.found) > 0 {
-		text = strings.TrimSpace(text[:cites.claimFrom]) // the last statement was not finished, or not new
+		text = strings.TrimSpace(text[:min(len(text), cites.claimFrom)]) // the last statement was not finished, or not new
 	}
 	if len(cites.found) == 0 {
 		// The model answered from memory. What was streamed is withdrawn: the final text is the refusal.
@@ -300,7 +303,12 @@ func (r *run) judge(cites *citer, stream *llm.Stream, refused bool) error {
 		return nil
 	}
 	r.answer.Abstained, r.answer.Reason = false, ""
-	r.answer.Text, r.answer.Citations, r.answer.Unsupported = text, cites.found, cites.loose
+	r.answer.Text, r.answer.Citations = text, cites.found
+	for _, s := range cites.loose {
+		if s.End <= len(text) {
+			r.answer.Unsupported = append(r.answer.Unsupported, s)
+		}
+	}
 	return nil
 }
 

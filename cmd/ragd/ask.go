@@ -15,8 +15,8 @@ import (
 type askCmd struct {
 	Question    []string `arg:"" help:"The question; quotes are not needed."`
 	Corpus      []string `help:"Ask these corpora only." short:"c"`
-	Passages    int      `help:"Passages that the model reads." default:"5"`
-	MaxTokens   int      `help:"Longest answer in tokens." default:"256"`
+	Passages    int      `help:"Passages that the model reads; 0 leaves it to ragd."`
+	MaxTokens   int      `help:"Longest answer in tokens; 0 leaves it to ragd."`
 	Temperature float32  `help:"0 is reproducible; higher is freer." default:"0"`
 	Seed        uint64   `help:"Seed of the random choices when the temperature is above 0."`
 	JSON        bool     `help:"Print the answer as one JSON object, the same as POST /v1/ask." name:"json"`
