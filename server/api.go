@@ -12,7 +12,7 @@ import (
 // sourceJSON is a passage that was found: in the prompt of an answer, or as the result of a search.
 type sourceJSON struct {
 	Marker     int      `json:"marker,omitempty"` // n of [n] in the answer
-	Rank       int      `json:"rank,omitempty"`   // in a list of search results, from 1
+	Rank       int      `json:"rank,omitempty"`   // 1 for the most relevant
 	PassageID  int64    `json:"passage_id"`
 	DocumentID int64    `json:"document_id"`
 	Corpus     string   `json:"corpus"`
@@ -31,7 +31,7 @@ type sourceJSON struct {
 
 func sourceOf(s answer.Source) sourceJSON {
 	j := scoredOf(s.Scored)
-	j.Marker = s.Marker
+	j.Marker, j.Rank = s.Marker, s.Rank
 	return j
 }
 
@@ -52,39 +52,47 @@ func scoredOf(s retrieve.Scored) sourceJSON {
 
 // citationJSON is a marker resolved to its source. Offsets are UTF-8 bytes.
 type citationJSON struct {
-	Marker      int    `json:"marker"`
-	Start       int    `json:"start"` // the cited statement in the answer's text
-	End         int    `json:"end"`
-	PassageID   int64  `json:"passage_id"`
-	DocumentID  int64  `json:"document_id"`
-	Corpus      string `json:"corpus"`
-	Path        string `json:"path"`
-	Title       string `json:"title"`
-	Page        int    `json:"page,omitempty"`
-	SourceStart int    `json:"source_start"` // the quote in the document's text
-	SourceEnd   int    `json:"source_end"`
-	Quote       string `json:"quote"`
+	Marker      int     `json:"marker"`
+	Start       int     `json:"start"` // the cited statement in the answer's text
+	End         int     `json:"end"`
+	PassageID   int64   `json:"passage_id"`
+	DocumentID  int64   `json:"document_id"`
+	Corpus      string  `json:"corpus"`
+	Path        string  `json:"path"`
+	Title       string  `json:"title"`
+	Page        int     `json:"page,omitempty"`
+	SourceStart int     `json:"source_start"` // the quote in the document's text
+	SourceEnd   int     `json:"source_end"`
+	Quote       string  `json:"quote"`
+	Support     float64 `json:"support"` // share of the statement's terms that the quote holds, 0 to 1
+}
+
+// statementJSON is a part of an answer that no passage supports: UTF-8 bytes of its text.
+type statementJSON struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
 }
 
 func citationOf(c answer.Citation) citationJSON {
 	return citationJSON{
 		Marker: c.Marker, Start: c.Start, End: c.End, PassageID: int64(c.Passage), DocumentID: int64(c.Document), Corpus: c.Corpus,
-		Path: c.Path, Title: c.Title, Page: c.Page, SourceStart: c.SourceStart, SourceEnd: c.SourceEnd, Quote: c.Quote,
+		Path: c.Path, Title: c.Title, Page: c.Page, SourceStart: c.SourceStart, SourceEnd: c.SourceEnd, Quote: c.Quote, Support: c.Support,
 	}
 }
 
 // answerJSON is the body of an answer.
 type answerJSON struct {
-	Question  string         `json:"question"`
-	Query     string         `json:"query"` // as searched
-	Text      string         `json:"text"`
-	Abstained bool           `json:"abstained"`
-	Reason    string         `json:"reason,omitempty"`
-	Citations []citationJSON `json:"citations"`
-	Sources   []sourceJSON   `json:"sources"`
-	Budget    budgetJSON     `json:"budget"`
-	Usage     usageJSON      `json:"usage"`
-	Timings   timingsJSON    `json:"timings"`
+	Question    string          `json:"question"`
+	Query       string          `json:"query"` // as searched
+	Text        string          `json:"text"`
+	Abstained   bool            `json:"abstained"`
+	Reason      string          `json:"reason,omitempty"`
+	Citations   []citationJSON  `json:"citations"`
+	Unsupported []statementJSON `json:"unsupported"` // what no passage supports; it carries no marker
+	Sources     []sourceJSON    `json:"sources"`
+	Budget      budgetJSON      `json:"budget"`
+	Usage       usageJSON       `json:"usage"`
+	Timings     timingsJSON     `json:"timings"`
 }
 
 // budgetJSON says how the context window was spent, in tokens.
@@ -122,7 +130,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func answerOf(a *answer.Answer) answerJSON {
 	j := answerJSON{
 		Question: a.Question, Query: a.Query, Text: a.Text, Abstained: a.Abstained, Reason: a.Reason,
-		Citations: []citationJSON{}, Sources: sourcesOf(a.Sources),
+		Citations: []citationJSON{}, Unsupported: []statementJSON{}, Sources: sourcesOf(a.Sources),
 		Budget: budgetJSON{a.Budget.Context, a.Budget.System, a.Budget.Passages, a.Budget.History, a.Budget.Question, a.Budget.Answer, a.Budget.Dropped},
 		Usage:  usageJSON{a.Usage.PromptTokens, a.Usage.CachedTokens, a.Usage.OutputTokens},
 		Timings: timingsJSON{
@@ -133,6 +141,9 @@ func answerOf(a *answer.Answer) answerJSON {
 	}
 	for _, c := range a.Citations {
 		j.Citations = append(j.Citations, citationOf(c))
+	}
+	for _, u := range a.Unsupported {
+		j.Unsupported = append(j.Unsupported, statementJSON{u.Start, u.End})
 	}
 	return j
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -120,12 +121,13 @@ func detailOf(status int, code, param, message string) errorDetail {
 	return d
 }
 
-// innermost returns the text of the error that wraps target itself: the most exact description that has no names of packages and calls in front.
+// innermost returns the text of the error that wraps target itself, without target's own in front: the most exact description, free of the names of
+// packages and calls.
 func innermost(err, target error) string {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil || inner == target || !errors.Is(inner, target) { //nolint:errorlint // the very value is meant
-			return err.Error()
+			return strings.TrimPrefix(err.Error(), target.Error()+": ")
 		}
 		err = inner
 	}

@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(shared.dir)
 	}
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		// The database of internal/pgtest runs until the process ends.
+		if err := goleak.Find(goleak.IgnoreAnyFunction("ragd/store/localpg.(*Cluster).watch")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -71,7 +72,7 @@ func testEngine(t testing.TB) *llm.Engine {
 
 const chatML = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
-// openEngine opens the tiny reference model, with a chat template, which its file lacks.
+// openEngine opens the tiny reference model, with a chat template, which its file lacks, and room for a prompt with passages.
 func openEngine(dir string) (*llm.Engine, error) {
 	f, err := gguf.Open("../llm/model/testdata/arch/llama.f32.gguf")
 	if err != nil {
@@ -86,6 +87,7 @@ func openEngine(dir string) (*llm.Engine, error) {
 	defer out.Close()
 	w := gguf.NewWriter(out, f.Architecture())
 	w.SetString("tokenizer.chat_template", chatML)
+	w.SetUint(f.Architecture()+".context_length", 4096)
 	w.Copy(f)
 	for _, tensor := range f.Tensors() {
 		w.Declare(tensor.Name, tensor.Type, tensor.Shape...)
