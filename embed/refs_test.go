@@ -8,34 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ragd/catalog"
+	"ragd/internal/modeltest"
 	"ragd/llm/model"
 )
 
-// modelPath finds a model in the catalogue's folder.
-func modelPath(t testing.TB, name string) string {
-	t.Helper()
-	path := filepath.Join(catalog.Dir(), name+".gguf")
-	if _, err := os.Stat(path); err != nil {
-		missing(t, "%s is not in %s; get it with: ragd models pull %s", name, catalog.Dir(), name)
-	}
-	return path
-}
-
-// missing skips a test that lacks its data, and fails it on a build machine.
-func missing(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
+// modelPath finds a model.
+func modelPath(t testing.TB, name string) string { return modeltest.Path(t, name) }
 
 // refs is the folder of handed references.
 func refs(t testing.TB) string {
 	dir := os.Getenv("RAGD_REFS")
 	if dir == "" {
-		missing(t, "RAGD_REFS is not set: the folder that holds refs/")
+		t.Skip("RAGD_REFS is not set: the folder that holds refs/")
 	}
 	return filepath.Join(dir, "refs", "encoder")
 }

@@ -2,14 +2,13 @@ package llm
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/internal/modeltest"
 	"ragd/llm/grammar"
 	"ragd/llm/kernel"
 	"ragd/llm/sample"
@@ -24,20 +23,7 @@ const smolLM2 = "SmolLM2-135M-Instruct.Q4_1"
 
 // realPath returns the path of a model of the catalogue, or skips the test.
 func realPath(t testing.TB, name string) string {
-	dir := os.Getenv("RAGD_MODELS")
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		require.NoError(t, err)
-		dir = filepath.Join(cache, "ragd", "models")
-	}
-	path := filepath.Join(dir, name+".gguf")
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("the model is missing; get it with: ragd models pull %s", name)
-		}
-		t.Skipf("the model is missing; get it with: ragd models pull %s", name)
-	}
-	return path
+	return modeltest.Path(t, name)
 }
 
 func openReal(t testing.TB, name string, c Config) *Engine {

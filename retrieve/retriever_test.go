@@ -83,7 +83,7 @@ func corpus() *index {
 	return &index{
 		dense:   []retrieve.Hit{{ID: 1, Score: 0.9, Rank: 1}, {ID: 2, Score: 0.8, Rank: 2}, {ID: 7, Score: 0.1, Rank: 3}},
 		lexical: []retrieve.Hit{{ID: 3, Score: 12, Rank: 1}, {ID: 2, Score: 9, Rank: 2}},
-		texts:   map[retrieve.PassageID]string{1: "a", 2: "bb", 3: "the longest text"},
+		texts:   map[retrieve.PassageID]string{1: "the longest text", 2: "bb", 3: "a"},
 	}
 }
 
@@ -120,9 +120,9 @@ func TestRerankLeads(t *testing.T) {
 	r := retrieve.New(corpus(), embedder{}, reranker{}, retrieve.Config{})
 	result, err := r.Retrieve(t.Context(), "q", retrieve.Filter{}, 10)
 	require.NoError(t, err)
-	require.Equal(t, retrieve.PassageID(3), ids(result)[0])
+	require.Equal(t, []retrieve.PassageID{1, 2, 3}, ids(result), "2 leads by the legs alone")
 	require.NotNil(t, result.Ranked[0].Rerank)
-	require.Nil(t, result.Ranked[0].Dense, "the dense leg did not hold it")
+	require.Nil(t, result.Ranked[0].Lexical, "the lexical leg did not hold it")
 }
 
 func TestErrorsNameTheLeg(t *testing.T) {

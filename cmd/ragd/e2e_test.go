@@ -15,6 +15,7 @@ import (
 
 	"ragd/catalog"
 	"ragd/examples"
+	"ragd/internal/modeltest"
 	"ragd/internal/pgtest"
 	"ragd/store"
 )
@@ -33,14 +34,7 @@ var smallModels = []string{"SmolLM2-135M-Instruct.Q4_1", "bge-small-en-v1.5-int8
 func needModels(t *testing.T) {
 	t.Helper()
 	for _, name := range smallModels {
-		m, ok := catalog.Lookup(name)
-		require.True(t, ok, name)
-		if _, have := m.Path(); !have {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("model %s is missing: run 'ragd models pull %s'", name, name)
-			}
-			t.Skipf("model %s is missing: run 'ragd models pull %s'", name, name)
-		}
+		modeltest.Path(t, name)
 	}
 }
 

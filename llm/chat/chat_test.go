@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/internal/modeltest"
 	"ragd/llm/gguf"
 	"ragd/llm/tokenizer"
 )
@@ -214,20 +215,7 @@ func TestRefusals(t *testing.T) {
 // ---- real models ----
 
 func modelFile(t testing.TB, name string) *gguf.File {
-	dir := os.Getenv("RAGD_MODELS")
-	if dir == "" {
-		if cache, err := os.UserCacheDir(); err == nil {
-			dir = filepath.Join(cache, "ragd", "models")
-		}
-	}
-	f, err := gguf.Open(filepath.Join(dir, name))
-	if os.IsNotExist(err) || err != nil && strings.Contains(err.Error(), "no such file") {
-		message := name + " is not in " + dir + ": get it with `ragd models pull` or set RAGD_MODELS"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
+	f, err := gguf.Open(modeltest.Path(t, name))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/internal/modeltest"
 	"ragd/llm/gguf"
 	"ragd/llm/kernel"
 	"ragd/llm/tokenizer"
@@ -40,30 +41,8 @@ type answer struct {
 	Margins  []float32 `json:"greedy_margins"`
 }
 
-// modelPath finds a real model in the catalogue's cache folder.
-func modelPath(t testing.TB, file string) string {
-	t.Helper()
-	dir := os.Getenv("RAGD_MODELS")
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		require.NoError(t, err)
-		dir = filepath.Join(cache, "ragd", "models")
-	}
-	path := filepath.Join(dir, file)
-	if _, err := os.Stat(path); err != nil {
-		missing(t, "%s is not in %s; get it with: ragd models pull", file, dir)
-	}
-	return path
-}
-
-// missing skips a test that lacks its data, and fails it on a build machine.
-func missing(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
+// modelPath finds a real model.
+func modelPath(t testing.TB, file string) string { return modeltest.Path(t, file) }
 
 func long() bool { return os.Getenv("RAGD_TEST_FULL") == "1" }
 
@@ -128,7 +107,7 @@ func TestRealModels(t *testing.T) {
 func refs(t testing.TB) string {
 	dir := os.Getenv("RAGD_REFS")
 	if dir == "" {
-		missing(t, "RAGD_REFS is not set: the folder that holds refs/")
+		t.Skip("RAGD_REFS is not set: the folder that holds refs/")
 	}
 	return filepath.Join(dir, "refs")
 }

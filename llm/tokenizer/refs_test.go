@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/internal/modeltest"
 	"ragd/llm/gguf"
 )
 
@@ -22,31 +23,8 @@ func refs(t testing.TB) string {
 	return filepath.Join(dir, "refs")
 }
 
-// modelFile returns a model file, or skips (in CI: fails) with how to get it.
-func modelFile(t testing.TB, names ...string) string {
-	dir := os.Getenv("RAGD_MODELS")
-	if dir == "" {
-		if cache, err := os.UserCacheDir(); err == nil {
-			dir = filepath.Join(cache, "ragd", "models")
-		}
-	}
-	for _, name := range names {
-		if path := filepath.Join(dir, name); exists(path) {
-			return path
-		}
-	}
-	message := names[0] + " is not in " + dir + ": `ragd models pull " + strings.TrimSuffix(names[0], ".gguf") + "` gets it, or set RAGD_MODELS"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(message)
-	}
-	t.Skip(message)
-	return ""
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
+// modelFile returns a model file.
+func modelFile(t testing.TB, name string) string { return modeltest.Path(t, name) }
 
 func readJSON(t testing.TB, path string, v any) {
 	data, err := os.ReadFile(path)
@@ -174,7 +152,7 @@ func TestPromptIDs(t *testing.T) {
 				requireIDs(t, tok, p.Tokens, tok.Encode(p.Text, true, true))
 			}
 			perplexity := filepath.Join(dir, "llm", name+"-ppl.json")
-			if !exists(perplexity) {
+			if _, err := os.Stat(perplexity); os.IsNotExist(err) {
 				return
 			}
 			var long struct {
@@ -199,7 +177,7 @@ func TestPromptIDs(t *testing.T) {
 func TestEncoderVectors(t *testing.T) {
 	dir := refs(t)
 	t.Run("nomic", func(t *testing.T) {
-		testEncoderVectors(t, dir, fromModel(t, modelFile(t, "nomic-embed-text-v1.5-f16.gguf", "nomic-embed-text-v1.5.f16.gguf")))
+		testEncoderVectors(t, dir, fromModel(t, modelFile(t, "nomic-embed-text-v1.5-f16")))
 	})
 	t.Run("bge", func(t *testing.T) {
 		testEncoderVectors(t, dir, fromModel(t, modelFile(t, "bge-small-en-v1.5-int8.gguf")))
