@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -101,6 +102,31 @@ func TestPDFLayout(t *testing.T) {
 	require.Contains(t, d.Text, "and those with five years of service may take ten days more, by agreement with their manager.")
 	require.Equal(t, "Employee Handbook", d.Title)
 	require.Equal(t, []int{1, 2}, []int{d.Blocks[0].Level, d.Blocks[1].Level})
+}
+
+// TestPDFTable: cells are told apart by the gaps between them.
+func TestPDFTable(t *testing.T) {
+	row := func(y int, a, b string) string {
+		return fmt.Sprintf("BT /F0 11 Tf 72 %d Td (%s) Tj ET BT /F0 11 Tf 300 %d Td (%s) Tj ET\n", y, a, y, b)
+	}
+	d := parseBytes(t, "t.pdf", pdfOf(pdfLines("The limits are these, and they hold for all nights of a trip within the year.")+
+		row(700, "City", "Limit")+row(686, "Oslo", "1900")+row(672, "Copenhagen, Stockholm and Helsinki", "2100")+row(658, "Elsewhere", "1500")))
+	require.Contains(t, d.Text, "City\tLimit\nOslo\t1900\nCopenhagen, Stockholm and Helsinki\t2100\nElsewhere\t1500")
+	last := d.Blocks[len(d.Blocks)-1]
+	require.Equal(t, Table, last.Kind)
+	require.Equal(t, "City\tLimit", d.Text[last.Start:last.HeaderEnd])
+}
+
+func TestPlainHeadings(t *testing.T) {
+	d := parseBytes(t, "r.txt", []byte("SECURITY RULES\nOwner: the office\n\n1. Passwords\nUse long ones.\n\n2.1 Visitors\n\nThey sign in.\n\n1. milk\n2. eggs\n\nClosing words.\n"))
+	var headings []string
+	for _, b := range d.Blocks {
+		if b.Kind == Heading {
+			headings = append(headings, fmt.Sprint(b.Level, " ", d.Text[b.Start:b.End]))
+		}
+	}
+	require.Equal(t, []string{"1 SECURITY RULES", "2 1. Passwords", "3 2.1 Visitors"}, headings)
+	require.Equal(t, "SECURITY RULES", d.Title)
 }
 
 func TestHyphenation(t *testing.T) {

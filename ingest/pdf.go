@@ -227,19 +227,38 @@ func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
 		return nil, err
 	}
 	var lines []pdfLine
-	unit := 0 // UTF-16 index of the line in the page's text
+	var units []int // where each begins, in UTF-16 units of the page's text
+	unit := 0
 	for raw := range strings.Lines(got.Text) {
 		text := strings.TrimRight(raw, "\r\n\x00")
 		if trimmed := strings.TrimSpace(text); trimmed != "" {
 			lead := utf16Len(text[:strings.Index(text, trimmed)])
 			line := pdfLine{text: trimmed}
 			p.measure(tp.TextPage, &line, unit+lead, unit+lead+utf16Len(trimmed)-1)
-			lines = append(lines, line)
+			lines, units = append(lines, line), append(units, unit+lead)
 		}
 		unit += utf16Len(raw)
 	}
+	p.markColumns(tp.TextPage, lines, units)
 	return lines, nil
 }
+
+// markColumns finds the rows of tables: lines that are stretched, and the
+// neighbours of such, which may be full by chance.
+func (p *pdfReader) markColumns(tp references.FPDF_TEXTPAGE, lines []pdfLine, units []int) {
+	for i := range lines {
+		if lines[i].stretched() || i > 0 && lines[i-1].hasColumns() {
+			p.markGaps(tp, &lines[i], units[i])
+		}
+	}
+	for i := len(lines) - 2; i >= 0; i-- {
+		if lines[i+1].hasColumns() && !lines[i].hasColumns() {
+			p.markGaps(tp, &lines[i], units[i])
+		}
+	}
+}
+
+func (l *pdfLine) hasColumns() bool { return strings.Contains(l.text, "\t") }
 
 // columns rereads a page of vertical CJK writing object by object, from right
 // to left: PDFium orders columns as they were drawn, and drops those whose font
@@ -387,6 +406,42 @@ func (p *pdfReader) annotation(page requests.Page, i int) string {
 		return text
 	}
 	return ""
+}
+
+// stretched: prose takes about half the font's size per character; a line far
+// wider than that has gaps, between the columns of a table.
+func (l *pdfLine) stretched() bool {
+	n := 0
+	for _, r := range l.text {
+		if n++; unspaced(r) {
+			n++
+		}
+	}
+	return !l.vertical && l.size > 0 && l.right-l.left > 0.6*l.size*float64(n)
+}
+
+// markGaps turns the blanks that stand for wide gaps into tabs; unit is the
+// UTF-16 index of the line in the page's text.
+func (p *pdfReader) markGaps(tp references.FPDF_TEXTPAGE, l *pdfLine, unit int) {
+	words := strings.Split(l.text, " ")
+	if len(words) == 1 || l.vertical || l.size == 0 {
+		return
+	}
+	var out strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			sep := byte(' ')
+			before, beforeOK := p.charBox(tp, unit-2)
+			after, afterOK := p.charBox(tp, unit)
+			if beforeOK && afterOK && after.left-before.right > 1.2*l.size {
+				sep = '\t'
+			}
+			out.WriteByte(sep)
+		}
+		out.WriteString(w)
+		unit += utf16Len(w) + 1
+	}
+	l.text = out.String()
 }
 
 func utf16Len(s string) int {

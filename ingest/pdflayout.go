@@ -25,7 +25,11 @@ type pdfBlock struct {
 	size  float64
 	bold  bool
 	list  bool
+	rows  int // lines with gaps
 }
+
+// isTable: most of its lines have columns.
+func (k *pdfBlock) isTable() bool { return k.rows >= 2 && k.rows*3 >= k.lines*2 }
 
 // layout turns lines into blocks: paragraphs by spacing and indentation,
 // headings by size and weight against the body text.
@@ -49,6 +53,8 @@ func (p *pdfReader) layout(b *builder) {
 			switch level := levels(k); {
 			case level > 0:
 				b.add(Heading, level, lineWhite.Replace(text))
+			case k.isTable():
+				b.addRows(text)
 			case k.list:
 				b.add(ListItem, 1, text)
 			default:
@@ -125,13 +131,29 @@ func pageBlocks(lines []pdfLine) []pdfBlock {
 				k := &blocks[len(blocks)-1]
 				k.text += sep + l.text
 				k.lines++
+				k.rows += rowsIn(sep + l.text)
 				k.bold = k.bold && l.bold
 				continue
 			}
 		}
-		blocks = append(blocks, pdfBlock{text: l.text, lines: 1, size: l.size, bold: l.bold, list: listMark.MatchString(l.text)})
+		blocks = append(blocks, pdfBlock{text: l.text, lines: 1, size: l.size, bold: l.bold, list: listMark.MatchString(l.text), rows: rowsIn(l.text)})
 	}
 	return blocks
+}
+
+func rowsIn(line string) int { return min(strings.Count(line, "\t"), 1) }
+
+// addRows appends lines of tab-separated cells as a table.
+func (b *builder) addRows(text string) {
+	var rows [][]string
+	for line := range strings.Lines(text) {
+		rows = append(rows, strings.Split(strings.TrimRight(line, "\n"), "\t"))
+	}
+	header := 0
+	if !strings.ContainsFunc(strings.Join(rows[0], ""), unicode.IsDigit) {
+		header = 1
+	}
+	b.table(rows, header)
 }
 
 // lineStep is the usual distance between lines of a page's paragraphs.
@@ -194,9 +216,10 @@ func continues(a, b pdfLine, leading, edgeA, edgeB float64) (sep string, ok bool
 		}
 		return " ", true
 	}
-	full := a.right-a.left >= 0.8*(edgeA-a.left)
+	row := a.hasColumns() || b.hasColumns()
+	full := !row && a.right-a.left >= 0.8*(edgeA-a.left)
 	ended := sentenceEnd.MatchString(a.text)
-	caption := ended && b.right-b.left < 0.7*(edgeB-b.left) && !sentenceEnd.MatchString(b.text) // a paragraph's short last line would end a sentence
+	caption := ended && !row && b.right-b.left < 0.7*(edgeB-b.left) && !sentenceEnd.MatchString(b.text) // a paragraph's short last line would end a sentence
 	lower := startsLower(b.text)
 	if step < 0 || step > 8*height { // another column, or back up the page
 		if full && !ended && lower && abs(a.size-b.size) < 0.06*a.size {
@@ -210,7 +233,7 @@ func continues(a, b pdfLine, leading, edgeA, edgeB float64) (sep string, ok bool
 		listMark.MatchString(b.text) && (ended || !full || listMark.MatchString(a.text)),
 		b.left > a.left+0.6*height && b.left < a.left+4*height && ended && !listMark.MatchString(a.text): // an indented first line
 		return "", false
-	case full || lower && !ended:
+	case full || lower && !ended && !row:
 		return blank(a.text, b.text), true
 	}
 	return "\n", true

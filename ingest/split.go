@@ -20,7 +20,8 @@ type Splitter struct {
 	Ends func(text string) []int
 }
 
-// splitVersion is part of the fingerprint: raise it when Split's output changes.
+// splitVersion is part of the fingerprint: raise it when what Parse or Split make
+// of a file changes.
 const splitVersion = 1
 
 // Fingerprint identifies how passages are cut, for Index.Splitter.

@@ -3,7 +3,9 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -104,62 +106,102 @@ func (m *sourceMap) trace(blocks []Block) []Block {
 	return blocks
 }
 
-// readTxt keeps the text as it is. Blocks are its paragraphs; an underlined line is a heading.
+// readTxt keeps the text as it is. Blocks are its paragraphs; underlined,
+// numbered and capital lines that stand over a paragraph are headings.
 func readTxt(ctx context.Context, s *source, b *builder) error {
 	text, offsets := s.plain(b, "")
-	b.verbatim(text, offsets.trace(paragraphs(text)))
+	blocks := paragraphs(text)
+	if len(blocks) > 0 {
+		b.title = plainTitle(text[blocks[0].Start:blocks[0].End])
+	}
+	b.verbatim(text, offsets.trace(blocks))
 	return nil
 }
 
-// paragraphs finds runs of lines between empty lines.
+// plainTitle is the first line of a text if it looks like its title.
+func plainTitle(first string) string {
+	line, _, more := strings.Cut(first, "\n")
+	if line = strings.TrimSpace(line); utf8.RuneCountInString(line) > 100 || sentenceEnd.MatchString(line) || more && !isCapital(line) && underline(first) == 0 {
+		return ""
+	}
+	return line
+}
+
+// paragraphs finds runs of lines between empty lines, and the headings among them.
 func paragraphs(text string) []Block {
 	var blocks []Block
-	start := -1 // of the open paragraph
-	pos := 0
-	close := func(end int) {
+	start, end, pos := -1, 0, 0 // of the open paragraph; of the line
+	flush := func() {
 		if start >= 0 {
-			blocks = append(blocks, underlined(text, start, end)...)
+			blocks = append(blocks, headed(text, start, end)...)
 		}
 		start = -1
 	}
-	end := 0
 	for line := range strings.Lines(text) {
-		switch {
-		case strings.TrimSpace(line) == "":
-			close(end)
-		case start < 0:
-			start = pos
+		if trimmed := strings.TrimRight(line, " \t\n\f\v"); trimmed == "" {
+			flush()
+		} else {
+			if start < 0 {
+				start = pos
+			}
+			end = pos + len(trimmed)
 		}
 		pos += len(line)
-		if strings.TrimSpace(line) != "" {
-			end = pos - len(line) + len(strings.TrimRight(line, " \t\n\f\v"))
-		}
 	}
-	close(end)
+	flush()
 	return blocks
 }
 
-// underlined splits a paragraph whose second line underlines the first.
-func underlined(text string, start, end int) []Block {
-	whole := Block{Kind: Paragraph, Start: start, End: end}
-	title, rest, found := strings.Cut(text[start:end], "\n")
-	if !found || len(title) > 200 || strings.TrimSpace(title) == "" {
-		return []Block{whole}
+// headed splits a paragraph whose first line is a heading.
+func headed(text string, start, end int) []Block {
+	para := text[start:end]
+	title, rest, more := strings.Cut(para, "\n")
+	level, n := underline(para), len(title)
+	switch {
+	case level > 0:
+		n += 1 + len(strings.SplitN(rest, "\n", 2)[0])
+	case len(title) > 80 || sentenceEnd.MatchString(title):
+	case isCapital(title):
+		level = 1
+	case plainHeading.MatchString(title) && !plainHeading.MatchString(rest): // not the first item of a list
+		dots := strings.Count(strings.TrimRight(strings.Fields(title)[0], "."), ".")
+		if more || dots > 0 {
+			level = 2 + dots
+		}
 	}
-	rule, _, more := strings.Cut(rest, "\n")
+	if level == 0 {
+		return []Block{{Kind: Paragraph, Start: start, End: end}}
+	}
+	blocks := []Block{{Kind: Heading, Level: min(level, 9), Start: start, End: start + n}}
+	if start+n < end {
+		blocks = append(blocks, Block{Kind: Paragraph, Start: start + n + 1, End: end})
+	}
+	return blocks
+}
+
+var plainHeading = regexp.MustCompile(`^\d{1,2}(\.\d{1,2})*\.?[ \t]+\pL`)
+
+// underline is the level of a heading whose second line is a rule, else 0.
+func underline(para string) int {
+	title, rest, _ := strings.Cut(para, "\n")
+	rule, _, _ := strings.Cut(rest, "\n")
 	rule = strings.TrimSpace(rule)
-	if len(rule) < 3 || strings.Trim(rule, rule[:1]) != "" || !strings.Contains("=-~", rule[:1]) {
-		return []Block{whole}
+	if len(title) > 200 || len(rule) < 3 || strings.Trim(rule, rule[:1]) != "" {
+		return 0
 	}
-	level := 1
-	if rule[0] != '=' {
-		level = 2
+	return 1 + strings.Index("=-~", rule[:1])
+}
+
+// isCapital: a line without small letters, of a word or more.
+func isCapital(line string) bool {
+	letters := 0
+	for _, r := range line {
+		if unicode.IsLower(r) {
+			return false
+		}
+		if unicode.IsUpper(r) {
+			letters++
+		}
 	}
-	cut := start + len(title) + 1 + strings.IndexByte(rest+"\n", '\n')
-	heading := Block{Kind: Heading, Level: level, Start: start, End: cut}
-	if !more {
-		return []Block{heading}
-	}
-	whole.Start = cut + 1 // never empty: a paragraph ends in text
-	return []Block{heading, whole}
+	return letters >= 4
 }
