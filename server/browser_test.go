@@ -213,9 +213,11 @@ func TestPageAnswersAndShowsTheExactSource(t *testing.T) {
 	b.picture("welcome")
 	b.ask("How many days?")
 	b.until(answered)
-	require.Equal(t, "🎉 You get 30 days of leave1. Ask the 人事部1.", b.text(".reply"))
+	require.Equal(t, "🎉 You get 30 days of leave1. Ask the 人事部1. 😀 It is fun.", b.text(".reply"))
 	require.Equal(t, "Source 1: Leave, page 2", eval[string](b, `document.querySelector(".chip").getAttribute("aria-label")`))
 	require.Equal(t, "1Leave, page 2", b.text(".cited"), "a source that is cited twice stands there once")
+	require.Equal(t, "😀 It is fun.", eval[string](b, `[...CSS.highlights.get("unsupported")].map((r) => r.startContainer.data.slice(r.startOffset, r.endOffset)).join("|")`))
+	require.Contains(t, b.text("article"), "No passage supports the part that is underlined.")
 	b.picture("answer")
 
 	b.click(".chip")

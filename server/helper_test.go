@@ -130,22 +130,24 @@ func samplePassage() retrieve.Passage {
 func sampleAnswer() *answer.Answer {
 	p := samplePassage()
 	at := strings.Index(sampleText, sampleQuote)
-	text := "🎉 You get 30 days of leave [1]. Ask the 人事部 [1]."
+	text := "🎉 You get 30 days of leave [1]. Ask the 人事部 [1]. 😀 It is fun."
+	fun := strings.Index(text, "😀 It is fun.")
 	rerank, dense := float32(4.5), retrieve.Hit{ID: 7, Score: 0.8, Rank: 1}
 	claim := "🎉 You get 30 days of leave"
 	second := "Ask the 人事部"
 	cite := func(claim string) answer.Citation {
 		return answer.Citation{
 			Marker: 1, Start: strings.Index(text, claim), End: strings.Index(text, claim) + len(claim), Passage: p.ID, Document: p.Document, Corpus: p.Corpus,
-			Path: p.Path, Title: p.Title, Page: p.Page, SourceStart: p.Start + at, SourceEnd: p.Start + at + len(sampleQuote), Quote: sampleQuote,
+			Path: p.Path, Title: p.Title, Page: p.Page, SourceStart: p.Start + at, SourceEnd: p.Start + at + len(sampleQuote), Quote: sampleQuote, Support: 0.75,
 		}
 	}
 	return &answer.Answer{
 		Question: "How many days?", Query: "How many days?", Text: text,
-		Sources:   []answer.Source{{Marker: 1, Scored: retrieve.Scored{Passage: p, Dense: &dense, Fused: 0.03, Rerank: &rerank}}},
-		Citations: []answer.Citation{cite(claim), cite(second)},
-		Budget:    answer.Budget{Context: 4096, System: 200, Passages: 900, Question: 20, Answer: 256},
-		Usage:     llm.Usage{PromptTokens: 1100, CachedTokens: 200, OutputTokens: 16},
+		Sources:     []answer.Source{{Marker: 1, Scored: retrieve.Scored{Passage: p, Dense: &dense, Fused: 0.03, Rerank: &rerank}}},
+		Citations:   []answer.Citation{cite(claim), cite(second)},
+		Unsupported: []answer.Statement{{Start: fun, End: len(text)}},
+		Budget:      answer.Budget{Context: 4096, System: 200, Passages: 900, Question: 20, Answer: 256},
+		Usage:       llm.Usage{PromptTokens: 1100, CachedTokens: 200, OutputTokens: 16},
 	}
 }
 

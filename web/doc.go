@@ -1,5 +1,6 @@
 // Package web is the page: plain HTML, CSS and JavaScript in static/, embedded into the binary. It talks to the same HTTP API as everybody else and
-// loads nothing from anywhere else.
+// loads nothing from anywhere else. main.js is the entry; ask.js, source.js and documents.js are what a user sees, api.js and dom.js what they share.
+// Its tests are in package server, because they need a server: they drive Chromium.
 //
 // # Invariants
 //

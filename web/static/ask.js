@@ -102,7 +102,9 @@ function newTurn(question) {
     finish(a) {
       article.classList.toggle("abstained", a.abstained);
       end(a.abstained ? el("p", { className: "hint", textContent: `Why: ${a.reason}.` }) : cited(a.citations),
+        a.unsupported.length ? el("p", { className: "hint", textContent: "No passage supports the part that is underlined." }) : "",
         a.query === a.question ? "" : el("p", { className: "hint", textContent: `Searched for: ${a.query}` }), inspect(a));
+      underline(reply, a);
       history.push({ question: a.question, answer: a.text });
       $("question").placeholder = "Ask a follow-up question";
       announce(`${a.abstained ? "No answer in the documents" : "Answer"}: ${a.text.replace(/\s?\[\d+\]/g, "")}`);
@@ -137,6 +139,21 @@ function drawReply(reply, text, target) {
     node.onclick = () => showSource(to, node);
   });
   while (reply.childNodes.length > parts.length) reply.lastChild.remove();
+}
+
+// underline marks what no passage supports. The highlight leaves the elements as they are; offsets count bytes.
+const unsupported = new Highlight();
+CSS.highlights.set("unsupported", unsupported);
+
+function underline(reply, a) {
+  const bytes = new TextEncoder().encode(a.text);
+  for (const { start, end } of a.unsupported) {
+    const statement = new TextDecoder().decode(bytes.subarray(start, end));
+    for (const node of reply.childNodes) { // a statement without a marker lies within one of them
+      const at = node.nodeType === Node.TEXT_NODE ? node.data.indexOf(statement) : -1;
+      if (at >= 0) unsupported.add(new StaticRange({ startContainer: node, startOffset: at, endContainer: node, endOffset: at + statement.length }));
+    }
+  }
 }
 
 // cited lists the documents that the answer rests on, each once.
