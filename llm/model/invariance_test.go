@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 
@@ -163,14 +164,18 @@ func TestForwardAllocations(t *testing.T) {
 	s.feed(t, []int32{1, 2, 3, 4, 5}, 5)
 	b := Batch{Tokens: []int32{7}, Seqs: []Seq{{N: 1, Pos: 5, Pages: s.pages}}, Out: []int{0}}
 	const steps = 20
-	var before, after runtime.MemStats
 	require.NoError(t, m.Forward(&b))
-	runtime.ReadMemStats(&before)
-	for range steps {
-		require.NoError(t, m.Forward(&b))
+	least := uint64(math.MaxUint64)
+	for range 5 { // a collection in between empties the pools of scratch buffers, so the best of a few rounds counts
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range steps {
+			require.NoError(t, m.Forward(&b))
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
-	runtime.ReadMemStats(&after)
-	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/steps/uint64(len(m.layers)), uint64(4<<10), "bytes per step and layer")
+	require.Less(t, least/steps/uint64(len(m.layers)), uint64(4<<10), "bytes per step and layer")
 }
 
 func TestForwardRefusesBadBatches(t *testing.T) {
