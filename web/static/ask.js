@@ -182,7 +182,7 @@ function inspect(a) {
   const legend = el("p", { className: "legend", "aria-hidden": "true" }, ...parts.map(([name, n]) => el("span", { className: name, textContent: `${name} ${n}` })));
   const list = el("ol", {}, ...a.sources.map((s) => el("li", { value: s.marker }, opensSource(s, place(s)),
     el("span", { className: "hint", textContent: [s.rerank == null ? "" : `relevance ${s.rerank.toFixed(1)}`, s.dense == null ? "" : `similarity ${s.dense.toFixed(2)}`,
-      s.lexical == null ? "" : `words ${s.lexical.toFixed(1)}`].filter(Boolean).join(" · ") }))));
+      s.lexical == null ? "" : `BM25 ${s.lexical.toFixed(1)}`].filter(Boolean).join(" · ") }))));
   return el("details", {},
     el("summary", { textContent: `${count(a.sources.length, "passage")} read · ${a.sources.length ? `first word after ${seconds(t.first_token_ms)} · ` : ""}${seconds(t.total_ms)} in all` }),
     ...(a.sources.length ? [list, bar, legend, el("p", { textContent: `${u.prompt_tokens} prompt tokens, ${u.cached_tokens} of them from the cache; ${u.output_tokens} written.` })] : []),

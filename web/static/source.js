@@ -28,7 +28,7 @@ export async function showSource(target, button) {
   }
 }
 
-const meta = (p) => [p.corpus, p.path, p.page ? `page ${p.page}` : "", p.heading ?? ""].filter(Boolean).join(" · ");
+const meta = (p) => [p.corpus, p.path, p.page ? `page ${p.page}` : "", p.heading === p.title ? "" : p.heading ?? ""].filter(Boolean).join(" · ");
 
 // draw marks the bytes [source_start, source_end) of the document. Offsets count UTF-8 bytes, JavaScript's strings UTF-16 units: cut the bytes.
 function draw(p, target) {
