@@ -175,7 +175,7 @@ func TestForwardAllocations(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
-	require.Less(t, least/steps/uint64(len(m.layers)), uint64(4<<10), "bytes per step and layer")
+	require.Less(t, least/steps/uint64(len(m.layers)), uint64(8<<10), "bytes per step and layer: closures and, in plain Go, small scratch; never a buffer of activations")
 }
 
 func TestForwardRefusesBadBatches(t *testing.T) {
