@@ -167,6 +167,19 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, 200, h.get("/livez").StatusCode, "a process that only lost its database must not be killed")
 }
 
+func TestMetrics(t *testing.T) {
+	h := serve(t, sample, server.Config{Version: "v1"})
+	require.Equal(t, 200, h.post("/v1/ask", `{"question":"a secret question"}`).StatusCode)
+	got := string(h.get("/metrics").body)
+	for _, line := range []string{
+		`ragd_build_info{model="tiny",version="v1"} 1`, `ragd_http_requests_total{route="/v1/ask",status="200"} 1`, `ragd_answers_total{outcome="answered"} 1`,
+		`ragd_tokens_total{kind="cached"} 200`, `ragd_retrieval_seconds_count{part="rerank"} 1`, "ragd_engine_waiting 0", "ragd_kv_pages_free ", "ragd_prefix_tokens_found_total ",
+	} {
+		require.Contains(t, got, line)
+	}
+	require.NotContains(t, got, "secret")
+}
+
 func TestNotReadyWithoutItsEngine(t *testing.T) {
 	parts, f := newParts(t, answerFunc(sample))
 	engine, err := openEngine(t.TempDir())

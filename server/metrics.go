@@ -29,7 +29,7 @@ type metrics struct {
 // seconds are bucket bounds from a cache hit to a long answer on a slow machine.
 var seconds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80}
 
-func newMetrics(engine *llm.Engine) *metrics {
+func newMetrics(engine *llm.Engine, version string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ragd_http_requests_total", Help: "Requests by route and status."}, []string{"route", "status"}),
@@ -46,6 +46,8 @@ func newMetrics(engine *llm.Engine) *metrics {
 	m.registry.MustRegister(m.requests, m.latency, m.answers, m.firstToken, m.perToken, m.queued, m.tokens, m.retrieval,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(engineGauges(engine)...)
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ragd_build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "model": engine.Name()}}, func() float64 { return 1 }))
 	return m
 }
 

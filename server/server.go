@@ -23,7 +23,7 @@ type Config struct {
 	APIKey       string // what clients must send as a bearer token; needed beyond loopback
 	UploadBytes  int64  // largest upload; 0 means 256 MiB
 	Requests     int    // API requests under way at once, more are told to come back; 0 means 128
-	Version      string
+	Version      string        // of the program, for the metrics
 	PingEvery    time.Duration // between signs of life on a silent stream; 0 means 15 s, under the idle limits of common proxies
 	WriteTimeout time.Duration // of one write to a client that does not read; 0 means 30 s
 	ReadTimeout  time.Duration // of one read from a client that does not send; 0 means 30 s
@@ -100,7 +100,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 		return nil, ErrKeyNeeded
 	}
 	s := &Server{
-		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine),
+		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version),
 		gate: newGate(c.Requests), uploads: make(chan struct{}, uploadsAtOnce), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()

@@ -17,8 +17,8 @@ type serveCmd struct {
 
 // Help is shown by ragd serve --help.
 func (serveCmd) Help() string {
-	return `Serves the page at / and the API at /v1: ask, search, documents, passages, and OpenAI's chat/completions and embeddings. Stops on the first
-interrupt after running answers have ended, on the second at once.
+	return `Serves the page at / and the API at /v1: ask, search, rerank, documents, passages, and OpenAI's chat/completions and embeddings;
+/openapi.yaml describes it. Stops on the first interrupt after running answers have ended, on the second at once.
 
   ragd serve
   RAGD_API_KEY=$(openssl rand -hex 24) ragd serve --listen 0.0.0.0:8080
