@@ -19,10 +19,10 @@ import (
 
 // Config tunes a [Server]. Its zero value listens on loopback without a key.
 type Config struct {
-	Listen       string // host:port; "" means 127.0.0.1:8080
-	APIKey       string // what clients must send as a bearer token; needed beyond loopback
-	UploadBytes  int64  // largest upload; 0 means 256 MiB
-	Requests     int    // API requests under way at once, more are told to come back; 0 means 128
+	Listen       string        // host:port; "" means 127.0.0.1:8080
+	APIKey       string        // what clients must send as a bearer token; needed beyond loopback
+	UploadBytes  int64         // largest upload; 0 means 256 MiB
+	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
 	Version      string        // of the program, for the metrics
 	PingEvery    time.Duration // between signs of life on a silent stream; 0 means 15 s, under the idle limits of common proxies
 	WriteTimeout time.Duration // of one write to a client that does not read; 0 means 30 s
