@@ -167,7 +167,7 @@ func (r *run) do(ctx context.Context) error {
 	if reason != "" {
 		return r.abstain(reason)
 	}
-	prompt, err := r.prompts.build(r.q, found.Ranked, r.config.PassageTokens)
+	prompt, err := r.prompts.build(r.q, r.worthReading(found.Ranked), r.config.PassageTokens)
 	if err != nil {
 		return err
 	}
@@ -184,6 +184,20 @@ func (r *run) do(ctx context.Context) error {
 		}
 	}
 	return r.finish()
+}
+
+// minRead is how many passages the model reads however little they have to do with the question: the cross-encoder can be wrong.
+const minRead = 2
+
+// worthReading leaves out what the cross-encoder found to be about something else: it would cost prefill time and distract a small model.
+func (r *run) worthReading(ranked []retrieve.Scored) []retrieve.Scored {
+	var worth []retrieve.Scored
+	for _, s := range ranked {
+		if len(worth) < minRead || s.Rerank == nil || *s.Rerank >= r.config.MinRelevance {
+			worth = append(worth, s)
+		}
+	}
+	return worth
 }
 
 // prepare checks the question and fills in what it leaves open.

@@ -8,6 +8,7 @@ import (
 
 	"ragd/llm"
 	"ragd/llm/chat"
+	"ragd/retrieve/analysis"
 )
 
 // rewriteTokens bounds a rewritten question.
@@ -54,10 +55,29 @@ func (a *Answerer) Rewrite(ctx context.Context, question string, history []Turn,
 		text.WriteString(event.Text)
 	}
 	rewritten := strings.Trim(strings.TrimSpace(text.String()), `"`)
-	if rewritten == "" || stream.FinishReason() == "length" {
+	switch {
+	case rewritten == "" || stream.FinishReason() == "length":
 		return history[len(history)-1].Question + " " + question, nil
+	case !keeps(rewritten, question): // small models sometimes repeat an earlier question instead
+		return question, nil
 	}
 	return rewritten, nil
+}
+
+// keeps reports whether a rewritten question still asks what the question asked: most of its terms are there.
+func keeps(rewritten, question string) bool {
+	have := map[string]bool{}
+	for _, t := range analysis.Terms(rewritten, "en") {
+		have[t] = true
+	}
+	terms := analysis.Terms(question, "en")
+	kept := 0
+	for _, t := range terms {
+		if have[t] {
+			kept++
+		}
+	}
+	return 2*kept >= len(terms)
 }
 
 // firstWords returns at most n words of text.
