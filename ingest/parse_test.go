@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,7 @@ func TestParseLimits(t *testing.T) {
 		{"nested.zip", nested, Limits{}, TooDeep},
 		{"many.zip", zipOf(many...), Limits{Entries: 100}, TooLarge},
 		{"pages.pdf", pdfOf(make([]string, 20)...), Limits{Entries: 10}, TooLarge},
+		{"slow.pdf", pdfOf(slices.Repeat([]string{pdfLines("a", "b", "c")}, 500)...), Limits{Time: 5 * time.Millisecond}, TooLarge},
 		{"slow.docx", docxOf(strings.Repeat(para("text"), 20000)), Limits{Time: time.Millisecond}, TooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
