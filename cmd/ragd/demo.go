@@ -26,7 +26,7 @@ questions, one of which the handbook does not answer, and serves the page. Every
 
 // demoQuestions are asked of the sample corpus; the last one has no answer in it.
 var demoQuestions = []string{
-	"How many unused vacation days can be carried over to the next year?",
+	"How many paid vacation days does an employee have per year?",
 	"What is the hotel limit per night in Oslo?",
 	"Which dress code applies at customer meetings?",
 }
