@@ -232,7 +232,6 @@ func (r *attnRun) attend(t *attnTile, task int, u *attnUnit, split int) {
 	kind := s.kind
 	if kind.integer() {
 		t.unit = false
-		t.vTop = absMax(t.vScale[from*PageTokens : to*PageTokens])
 	} else {
 		t.unitScales()
 	}

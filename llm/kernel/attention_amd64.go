@@ -2,6 +2,8 @@
 
 package kernel
 
+import "unsafe"
+
 // blockRows returns how many of the rows that are left to hand to the kernels: those whose accumulators fit the
 // registers, and of these the number that keeps the multipliers busiest.
 func blockRows(left int) int {
@@ -87,21 +89,26 @@ func weigh(kind KVType, dst []float32, padded int, w []float32, rows, from, to i
 	}
 }
 
-// weighInt8 is weigh for int8 values and 16-bit weights; results are also multiplied by wScale[r]. An odd to includes
+// weighInt is weigh for integer values and 16-bit weights; results are also multiplied by wScale[r]. An odd to includes
 // position to, whose weight must be 0. It prefetches what lies further bytes behind the parts of next, too.
-func weighInt8(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, next *[splitPages]*byte, further int) {
+func weighInt(kind KVType, dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v, next *[splitPages]*byte, further int) {
 	if active == Generic {
-		weighInt8Generic(dst, padded, w, wScale, rows, from, to, v)
+		weighIntGeneric(kind, dst, padded, w, wScale, rows, from, to, v)
 		return
 	}
 	_, _ = dst[rows*padded-1], w[(rows-1)*splitTokens+to-1]
 	x, f, p, np := &w[0], &wScale[:rows][0], &v[0], &next[0]
 	for at := 0; at < padded; {
-		strip := stripWidth(KVInt8, rows, padded-at)
-		d, offset := &dst[at], 2*at
-		if active == AVX512 {
+		strip := stripWidth(kind, rows, padded-at)
+		d, offset := &dst[at], 2*at*kind.valueBytes()
+		switch {
+		case active == AVX512 && kind == KVInt16:
+			weighInt16AVX512(d, padded, x, f, rows, p, np, offset, from, to, strip, further)
+		case active == AVX512:
 			weighInt8AVX512(d, padded, x, f, rows, p, np, offset, from, to, strip, further)
-		} else {
+		case kind == KVInt16:
+			weighInt16AVX2(d, padded, x, f, rows, p, np, offset, from, to, strip, further)
+		default:
 			weighInt8AVX2(d, padded, x, f, rows, p, np, offset, from, to, strip, further)
 		}
 		at += strip
@@ -114,7 +121,7 @@ func stripWidth(kind KVType, rows, left int) int {
 	switch {
 	case active == AVX512 && rows > 6:
 		widest = 32
-	case active == AVX2 && (rows > 3 || kind == KVInt8):
+	case active == AVX2 && (rows > 3 || kind.integer()):
 		widest = 16
 	case active == AVX2:
 		widest = 32
@@ -139,18 +146,18 @@ func expSplit(s, scale []float32, rows, n int, top, total []float32) {
 	}
 }
 
-// expSplitInt is expSplit with the scaled powers multiplied by the row's factor, rounded to integers and stored in w,
-// whose rows are splitTokens apart, too. s is left undefined.
-func expSplitInt(s, scale []float32, rows, n int, top, total, factor []float32, w []int16) {
+// expSplitInt is expSplit with the scaled powers stored in w as integers, times 1/wScale[r]: none of a row exceeds limit,
+// and their sum not budget. Rows of w are splitTokens apart, too. s is left undefined.
+func expSplitInt(s, scale []float32, rows, n int, top, total, wScale []float32, w []int16, limit, budget float32) {
 	_, _, _, _ = s[(rows-1)*splitTokens+n-1], scale[n-1], top[rows-1], total[rows-1]
-	_, _ = factor[rows-1], w[(rows-1)*splitTokens+n-1]
+	_, _ = wScale[rows-1], w[(rows-1)*splitTokens+n-1]
 	switch active {
 	case AVX512:
-		expSplitIntAVX512(&s[0], &scale[0], rows, n, &top[0], &total[0], &factor[0], &w[0])
+		expSplitIntAVX512(&s[0], &scale[0], rows, n, &top[0], &total[0], &wScale[0], &w[0], limit, budget)
 	case AVX2:
-		expSplitIntAVX2(&s[0], &scale[0], rows, n, &top[0], &total[0], &factor[0], &w[0])
+		expSplitIntAVX2(&s[0], &scale[0], rows, n, &top[0], &total[0], &wScale[0], &w[0], limit, budget)
 	default:
-		expSplitIntGeneric(s, scale, rows, n, top, total, factor, w)
+		expSplitIntGeneric(s, scale, rows, n, top, total, wScale, w, limit, budget)
 	}
 }
 
@@ -189,22 +196,6 @@ func widen(dst []float32, src *byte) {
 	default:
 		widenGeneric(KVF16, dst, src)
 	}
-}
-
-// absMax returns the largest magnitude in x, passing over NaN.
-func absMax(x []float32) float32 {
-	n := len(x) &^ 15
-	var m float32
-	switch {
-	case n == 0:
-	case active == AVX512:
-		m = absMaxAVX512(&x[0], n)
-	case active == AVX2:
-		m = absMaxAVX2(&x[0], n)
-	default:
-		n = 0
-	}
-	return max(m, absMaxGeneric(x[n:]))
 }
 
 // quantize8 and quantize16 set each row of dst to a row of x times the factor that maps its largest magnitude to limit,
@@ -265,11 +256,19 @@ func transpose(dst, src []float32, stride, columns int) {
 	}
 }
 
-// zip sets dst[2*i] to a[i] and dst[2*i+1] to b[i]; len(a) is a multiple of 16.
-func zip(dst []byte, a, b []int8) {
+// zip8 and zip16 store the elements of a and b in turn; len(a) is a multiple of 16.
+func zip8(dst unsafe.Pointer, a, b []int8) {
 	if active == Generic {
 		zipGeneric(dst, a, b)
 		return
 	}
-	zipAVX2(&dst[:2*len(a)][0], &a[0], &b[:len(a)][0], len(a))
+	zip8AVX2((*byte)(dst), &a[0], &b[:len(a)][0], len(a))
+}
+
+func zip16(dst unsafe.Pointer, a, b []int16) {
+	if active == Generic {
+		zipGeneric(dst, a, b)
+		return
+	}
+	zip16AVX2((*byte)(dst), &a[0], &b[:len(a)][0], len(a))
 }

@@ -12,7 +12,7 @@ func BenchmarkDecodeAttention(b *testing.B) {
 		name                string
 		heads, kvHeads, dim int
 	}{{"qwen1.5b", 12, 2, 128}, {"smollm2", 9, 3, 64}} {
-		for _, kind := range []KVType{KVF16, KVMixed, KVInt8, KVF32} {
+		for _, kind := range []KVType{KVF16, KVInt16, KVMixed, KVInt8, KVF32} {
 			for _, threads := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%s/%s/depth2048/t%d/%s", m.name, kind, threads, Active()), func(b *testing.B) {
 					benchDecode(b, kind, threads, 28, m.heads, m.kvHeads, m.dim, 2048)
@@ -61,7 +61,7 @@ func BenchmarkPrefillAttention(b *testing.B) {
 		name                string
 		heads, kvHeads, dim int
 	}{{"qwen1.5b", 12, 2, 128}, {"smollm2", 9, 3, 64}} {
-		for _, kind := range []KVType{KVF16, KVMixed, KVInt8} {
+		for _, kind := range []KVType{KVF16, KVInt16, KVMixed, KVInt8} {
 			for _, threads := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%s/%s/2048/t%d/%s", m.name, kind, threads, Active()), func(b *testing.B) {
 					benchPrefill(b, kind, threads, m.heads, m.kvHeads, m.dim, 2048)

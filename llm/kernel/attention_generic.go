@@ -74,22 +74,29 @@ func scoresIntGeneric(kind KVType, dst []float32, q []int16, qScale []float32, r
 	}
 }
 
-// weighInt8Generic multiplies exactly, in integers.
-func weighInt8Generic(dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v *[splitPages]*byte) {
+// weighIntGeneric multiplies exactly, in integers.
+func weighIntGeneric(kind KVType, dst []float32, padded int, w []int16, wScale []float32, rows, from, to int, v *[splitPages]*byte) {
 	acc := make([]int32, padded)
 	for r := range rows {
 		clear(acc)
 		for i := from; i < to; i++ {
-			page := unsafe.Slice((*int8)(unsafe.Pointer(v[i/PageTokens])), PageTokens*padded)
-			pair := page[i%PageTokens/2*padded*2:]
-			x := int32(w[r*splitTokens+i])
-			for d := range acc {
-				acc[d] += x * int32(pair[2*d+i%2])
+			p, x := unsafe.Pointer(v[i/PageTokens]), int32(w[r*splitTokens+i])
+			if kind == KVInt16 {
+				addPairs(acc, x, unsafe.Slice((*int16)(p), PageTokens*padded)[i%PageTokens/2*padded*2:], i%2)
+			} else {
+				addPairs(acc, x, unsafe.Slice((*int8)(p), PageTokens*padded)[i%PageTokens/2*padded*2:], i%2)
 			}
 		}
 		for d, y := range acc {
 			dst[r*padded+d] = float32(y) * wScale[r]
 		}
+	}
+}
+
+// addPairs adds x times one element of each pair.
+func addPairs[T int8 | int16](acc []int32, x int32, pairs []T, which int) {
+	for d := range acc {
+		acc[d] += x * int32(pairs[2*d+which])
 	}
 }
 
@@ -108,18 +115,31 @@ func expSplitGeneric(s, scale []float32, rows, n int, top, total []float32) {
 	}
 }
 
-func expSplitIntGeneric(s, scale []float32, rows, n int, top, total, factor []float32, w []int16) {
+func expSplitIntGeneric(s, scale []float32, rows, n int, top, total, wScale []float32, w []int16, limit, budget float32) {
 	expSplitGeneric(s, scale, rows, n, top, total)
 	for r := range rows {
-		for i, x := range s[r*splitTokens:][:n] {
-			w[r*splitTokens+i] = int16(toIntGeneric(x, factor[r], maxWeight))
+		x := s[r*splitTokens:][:n]
+		var factor, most float32
+		var acc [lanes]float32
+		for i, v := range x {
+			most = max(most, v)
+			acc[i%16] += v
+		}
+		wScale[r] = 0
+		if most >= tiny {
+			factor = min(limit/most, budget/reduce(&acc))
+			wScale[r] = 1 / factor
+		}
+		for i, v := range x {
+			w[r*splitTokens+i] = int16(toIntGeneric(v, factor, limit))
 		}
 	}
 }
 
-func zipGeneric(dst []byte, a, b []int8) {
+func zipGeneric[T int8 | int16](dst unsafe.Pointer, a, b []T) {
+	out := unsafe.Slice((*[2]T)(dst), len(a))
 	for i, x := range a {
-		dst[2*i], dst[2*i+1] = byte(x), byte(b[i])
+		out[i] = [2]T{x, b[i]}
 	}
 }
 
@@ -149,10 +169,13 @@ func quantizeRows[T int8 | int16](dst []T, dstPitch int, x []float32, xPitch int
 	}
 }
 
+// tiny is the magnitude below which numbers that would have to be scaled up count as zeros.
+const tiny = 0x1p-100
+
 // scaleTo returns the factor that maps limit to top, and the inverse, or zeros when the inverse might overflow.
 func scaleTo(top, limit float32) (scale, inverse float32) {
 	top = min(top, math.MaxFloat32)
-	if top < 0x1p-100 {
+	if top < tiny {
 		return 0, 0
 	}
 	return top / limit, limit / top

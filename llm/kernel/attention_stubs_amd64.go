@@ -39,6 +39,11 @@ func weighInt8AVX512(dst *float32, padded int, w *int16, wScale *float32, rows i
 //go:noescape
 func scoresInt16AVX512(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
+// weighInt16AVX512 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 8. It prefetches the same part of the blocks in next and what lies further bytes behind it.
+//
+//go:noescape
+func weighInt16AVX512(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int, further int)
+
 // expSplitAVX512 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
@@ -47,7 +52,7 @@ func expSplitAVX512(s *float32, scale *float32, rows int, n int, top *float32, t
 // expSplitIntAVX512 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
-func expSplitIntAVX512(s *float32, scale *float32, rows int, n int, top *float32, total *float32, factor *float32, w *int16)
+func expSplitIntAVX512(s *float32, scale *float32, rows int, n int, top *float32, total *float32, wScale *float32, w *int16, limit float32, budget float32)
 
 // joinAVX512 sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.
 //
@@ -68,11 +73,6 @@ func widenF16AVX512(dst *float32, src *byte, n int)
 //
 //go:noescape
 func toHalfAVX512(dst *uint16, x *float32, n int)
-
-// absMaxAVX512 returns the largest magnitude of n elements, a multiple of 16, 0 if all are NaN.
-//
-//go:noescape
-func absMaxAVX512(x *float32, n int) float32
 
 // quantize8AVX512 quantizes rows of n elements, a multiple of 16; pitches are in elements.
 //
@@ -124,6 +124,11 @@ func weighInt8AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int
 //go:noescape
 func scoresInt16AVX2(dst *float32, q *int16, qScale *float32, k **byte, scale *float32, rows int, dim int, pages int, ahead int)
 
+// weighInt16AVX2 adds up a strip of values that begins offset bytes into each block; from is a multiple of 16, rows at most 6. It prefetches the same part of the blocks in next and what lies further bytes behind it.
+//
+//go:noescape
+func weighInt16AVX2(dst *float32, padded int, w *int16, wScale *float32, rows int, v **byte, next **byte, offset int, from int, to int, strip int, further int)
+
 // expSplitAVX2 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
@@ -132,7 +137,7 @@ func expSplitAVX2(s *float32, scale *float32, rows int, n int, top *float32, tot
 // expSplitIntAVX2 turns n scores, a multiple of 16, of each row into scaled powers of 2 relative to the row's maximum.
 //
 //go:noescape
-func expSplitIntAVX2(s *float32, scale *float32, rows int, n int, top *float32, total *float32, factor *float32, w *int16)
+func expSplitIntAVX2(s *float32, scale *float32, rows int, n int, top *float32, total *float32, wScale *float32, w *int16, limit float32, budget float32)
 
 // joinAVX2 sets sum[i] = sum[i]*a + part[i]*b; n is a multiple of 16.
 //
@@ -154,11 +159,6 @@ func widenF16AVX2(dst *float32, src *byte, n int)
 //go:noescape
 func toHalfAVX2(dst *uint16, x *float32, n int)
 
-// absMaxAVX2 returns the largest magnitude of n elements, a multiple of 16, 0 if all are NaN.
-//
-//go:noescape
-func absMaxAVX2(x *float32, n int) float32
-
 // quantize8AVX2 quantizes rows of n elements, a multiple of 16; pitches are in elements.
 //
 //go:noescape
@@ -174,7 +174,12 @@ func quantize16AVX2(dst *int16, dstPitch int, x *float32, xPitch int, scales *fl
 //go:noescape
 func transposeAVX2(dst *float32, src *float32, pitch int, columns int)
 
-// zipAVX2 interleaves n elements each, a multiple of 16.
+// zip8AVX2 interleaves n elements each, a multiple of 16.
 //
 //go:noescape
-func zipAVX2(dst *byte, a *int8, b *int8, n int)
+func zip8AVX2(dst *byte, a *int8, b *int8, n int)
+
+// zip16AVX2 interleaves n elements each, a multiple of 16.
+//
+//go:noescape
+func zip16AVX2(dst *byte, a *int16, b *int16, n int)

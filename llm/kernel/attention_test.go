@@ -85,12 +85,18 @@ func (s *KVStore) at(page, slot, head, d int) (k, v float32) {
 		return quant.F16ToF32(unsafe.Slice((*uint16)(kb), ki+1)[ki]), quant.F16ToF32(unsafe.Slice((*uint16)(vb), vi+1)[vi])
 	}
 	ki, vi = (d/2*PageTokens+slot)*2+d%2, (slot/2*s.padded+d)*2+slot%2
-	k = float32(unsafe.Slice((*int8)(kb), ki+1)[ki])
-	if s.kind == KVMixed {
+	if s.kind == KVInt8 {
+		k = float32(unsafe.Slice((*int8)(kb), ki+1)[ki])
+	} else {
 		k = float32(unsafe.Slice((*int16)(kb), ki+1)[ki])
 	}
+	if s.kind == KVInt16 {
+		v = float32(unsafe.Slice((*int16)(vb), vi+1)[vi])
+	} else {
+		v = float32(unsafe.Slice((*int8)(vb), vi+1)[vi])
+	}
 	kScales, vScales := s.scales(page, head)
-	return k * kScales[slot], float32(unsafe.Slice((*int8)(vb), vi+1)[vi]) * vScales[slot]
+	return k * kScales[slot], v * vScales[slot]
 }
 
 // naive is attention in float64, row i of q over the rows [lo, hi) of k and v that sees returns.
@@ -181,7 +187,7 @@ func TestAttentionOracle(t *testing.T) {
 	p, a := NewPool(2), NewArena()
 	defer p.Close()
 	defer a.Close()
-	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed} {
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed, KVInt16} {
 		for _, shape := range attnShapes {
 			h := newHistory(rand.New(rand.NewPCG(1, 2)), a, kind, shape.n, shape.heads, shape.kvHeads, shape.dim)
 			att := shape.attention(h.store)
@@ -196,7 +202,7 @@ func TestAttentionOracle(t *testing.T) {
 					switch kind {
 					case KVInt8:
 						bound = 3e-4
-					case KVMixed:
+					case KVMixed, KVInt16:
 						bound = 2e-3
 					}
 					require.Less(t, maxDiff(got, want), bound)
@@ -214,7 +220,7 @@ func TestAttentionSameBits(t *testing.T) {
 	for _, p := range pools {
 		defer p.Close()
 	}
-	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed} {
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed, KVInt16} {
 		for _, shape := range attnShapes {
 			r := rand.New(rand.NewPCG(3, 4))
 			h := newHistory(r, a, kind, shape.n, shape.heads, shape.kvHeads, shape.dim)
@@ -352,7 +358,7 @@ func TestAttentionSpecialValues(t *testing.T) {
 	defer p.Close()
 	defer a.Close()
 	const n, bad = 70, 30
-	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed} {
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed, KVInt16} {
 		h := newHistory(rand.New(rand.NewPCG(1, 2)), a, kind, n, 4, 2, 32)
 		att := attnShape{n: n, heads: 4, kvHeads: 2, dim: 32}.attention(h.store)
 		width := h.heads * h.dim
@@ -389,7 +395,7 @@ func TestAttentionISAsAgree(t *testing.T) {
 	p, a := NewPool(2), NewArena()
 	defer p.Close()
 	defer a.Close()
-	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed} {
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed, KVInt16} {
 		for _, shape := range attnShapes {
 			h := newHistory(rand.New(rand.NewPCG(1, 2)), a, kind, shape.n, shape.heads, shape.kvHeads, shape.dim)
 			att := shape.attention(h.store)

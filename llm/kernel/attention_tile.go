@@ -35,13 +35,11 @@ type attnTile struct {
 
 	// Only for integer keys and values. Queries and weights become 16-bit integers, so that sums are exact and fast, and
 	// lose little beside what the bits of keys and values lose.
-	pairs   int       // D rounded up to an even number
-	q16     []int16   // [rows][pairs]
-	qScale  []float32 // [rows]
-	w16     [maxBlockRows * splitTokens]int16
-	vTop    float32               // the largest scale of the split's values
-	wFactor [maxBlockRows]float32 // makes a weight times the scale of its value an integer
-	wScale  [maxBlockRows]float32 // and back
+	pairs  int       // D rounded up to an even number
+	q16    []int16   // [rows][pairs]
+	qScale []float32 // [rows]
+	w16    [maxBlockRows * splitTokens]int16
+	wScale [maxBlockRows]float32 // turns sums of w16 times values into sums of weights times values
 }
 
 // scoreScale returns the factor on q and the cap on scores. Without a cap the factor carries log2(e); with one, softCap
@@ -101,9 +99,6 @@ func (t *attnTile) setRows(row, n int, q []float32, lo, hi int) {
 	copy(dst, q)
 	scale(dst, t.scale)
 }
-
-// maxWeight is the largest 16-bit weight; a split of them times 127 stays below 2^31.
-const maxWeight = maxInt16
 
 // pageRange returns the pages of a split, counted from its first, that some row sees.
 func (t *attnTile) pageRange(split int) (from, to int) {
@@ -187,7 +182,7 @@ func (t *attnTile) block(kind KVType, row, n, base, lo, hi int) {
 	}
 	t.weights(row, n, base, lo, hi)
 	if kind.integer() {
-		weighInt8(t.part, t.padded, t.w16[:], t.wScale[:], n, lo, hi, &t.v, &t.next, t.further)
+		weighInt(kind, t.part, t.padded, t.w16[:], t.wScale[:], n, lo, hi, &t.v, &t.next, t.further)
 	} else {
 		weigh(kind, t.part, t.padded, t.scores[:], n, lo, hi, &t.v, &t.next)
 	}
@@ -208,7 +203,7 @@ func (t *attnTile) weights(row, n, base, lo, hi int) {
 		}
 	}
 	if lo == 0 && hi == splitTokens && t.seesAll(row, n, base) {
-		t.powers(0, n, 0, splitTokens, t.vTop)
+		t.powers(0, n, 0, splitTokens)
 		return
 	}
 	for i := range n {
@@ -231,27 +226,20 @@ func (t *attnTile) weights(row, n, base, lo, hi int) {
 			clear(s[to:hi])
 			clear(w[to:align16(hi)])
 		}
-		var vTop float32
-		if t.kind.integer() {
-			vTop = absMax(t.vScale[l:h]) // of what the row sees and nothing else, or its bits would depend on others
-		}
-		t.powers(i, 1, from, to-from, vTop)
+		t.powers(i, 1, from, to-from)
 	}
 }
 
-// powers computes the weights of n positions from the given one in some rows of the block. vTop is the largest scale
-// among the values that they weigh.
-func (t *attnTile) powers(row, rows, from, n int, vTop float32) {
+// powers computes the weights of n positions from the given one in some rows of the block. As integers they are as large
+// as 16 bits and the sum of their products with values in 32 bits allow.
+func (t *attnTile) powers(row, rows, from, n int) {
 	s, scale, top, total := t.scores[row*splitTokens+from:], t.vScale[from:], t.partTop[row:], t.partTotal[row:]
 	if !t.kind.integer() {
 		expSplit(s, scale, rows, n, top, total)
 		return
 	}
-	back, factor := scaleTo(vTop, maxWeight)
-	for i := row; i < row+rows; i++ {
-		t.wFactor[i], t.wScale[i] = factor, back
-	}
-	expSplitInt(s, scale, rows, n, top, total, t.wFactor[row:], t.w16[row*splitTokens+from:])
+	budget := math.MaxInt32/t.kind.valueLimit() - splitTokens // leaves room for what rounding adds
+	expSplitInt(s, scale, rows, n, top, total, t.wScale[row:], t.w16[row*splitTokens+from:], maxInt16, budget)
 }
 
 // seesAll reports whether every one of the rows sees the whole split.

@@ -16,10 +16,11 @@ const (
 	KVF32   KVType = iota // exact
 	KVF16                 // IEEE half; values beyond ±65504 saturate
 	KVInt8                // 8-bit integers with a float32 scale per token and head, for K and for V
-	KVMixed               // K as 16-bit integers (11 to 13 bits of them used, see keyLimit), V as in KVInt8
+	KVMixed               // K as 16-bit integers (12 to 14 bits of them used, see keyLimit), V as in KVInt8
+	KVInt16               // K as in KVMixed, V as 16-bit integers, of which 12 bits are used
 )
 
-// String returns "f32", "f16", "int8" or "mixed".
+// String returns "f32", "f16", "int8", "mixed" or "int16".
 func (t KVType) String() string {
 	switch t {
 	case KVF32:
@@ -30,12 +31,14 @@ func (t KVType) String() string {
 		return "int8"
 	case KVMixed:
 		return "mixed"
+	case KVInt16:
+		return "int16"
 	}
 	return fmt.Sprintf("KVType(%d)", uint8(t))
 }
 
-func (t KVType) keyBytes() int   { return [...]int{4, 2, 1, 2}[t] }
-func (t KVType) valueBytes() int { return [...]int{4, 2, 1, 1}[t] }
+func (t KVType) keyBytes() int   { return [...]int{4, 2, 1, 2, 2}[t] }
+func (t KVType) valueBytes() int { return [...]int{4, 2, 1, 1, 2}[t] }
 
 // integer reports whether the type multiplies as integers.
 func (t KVType) integer() bool { return t >= KVInt8 }
@@ -67,7 +70,7 @@ type KVStore struct {
 // NewKVStore makes a store of zeros with room for the given number of pages of kvHeads heads of dim elements, in memory
 // of the arena. Memory that is never written is never touched.
 func NewKVStore(a *Arena, t KVType, pages, kvHeads, dim int) *KVStore {
-	if pages < 0 || kvHeads <= 0 || dim <= 0 || t > KVMixed {
+	if pages < 0 || kvHeads <= 0 || dim <= 0 || t > KVInt16 {
 		panic("kernel: impossible shape of a key/value store")
 	}
 	s := &KVStore{kind: t, pages: pages, heads: kvHeads, dim: dim, padded: align16(dim)}

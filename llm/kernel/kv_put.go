@@ -43,30 +43,32 @@ func (s *KVStore) putHead(page, slot, head int, k, v []float32) {
 func (s *KVStore) putInts(page, slot, head int, k, v []float32) {
 	kb, vb := s.kBlock(page, head), s.vBlock(page, head)
 	kScales, vScales := s.scales(page, head)
-	var kRow [512]int16
-	var vRow [512]int8
-	kq, vq := kRow[:], vRow[:]
-	if s.padded > len(kq) {
-		kq, vq = make([]int16, s.padded), make([]int8, s.padded)
+	var row [512]int16
+	q := row[:]
+	if s.padded > len(q) {
+		q = make([]int16, s.padded)
 	}
-	quantize16(kq, 0, k, 0, kScales[slot:], 1, s.dim, s.kind.keyLimit(s.paired)) // kq[D] stays 0, the partner of an odd last element
-	quantize8(vq, 0, v, 0, vScales[slot:], 1, s.dim, 127)
-	k8 := unsafe.Slice((*[2]int8)(kb), PageTokens*s.paired/2)
-	k16 := unsafe.Slice((*[2]int16)(kb), PageTokens*s.paired/2)
+	quantize16(q, 0, k, 0, kScales[slot:], 1, s.dim, s.kind.keyLimit(s.paired)) // q[D] stays 0, the partner of an odd last element
 	for i := 0; i < s.dim; i += 2 {
+		at := i/2*PageTokens + slot
 		if s.kind == KVInt8 {
-			k8[i/2*PageTokens+slot] = [2]int8{int8(kq[i]), int8(kq[i+1])}
+			unsafe.Slice((*[2]int8)(kb), at+1)[at] = [2]int8{int8(q[i]), int8(q[i+1])}
 		} else {
-			k16[i/2*PageTokens+slot] = [2]int16(kq[i:])
+			unsafe.Slice((*[2]int16)(kb), at+1)[at] = [2]int16(q[i:])
 		}
 	}
-	v8 := unsafe.Slice((*[2]int8)(vb), PageTokens*s.padded/2)[slot/2*s.padded:]
-	for i, x := range vq[:s.dim] {
-		v8[i][slot%2] = x
+	quantize16(q, 0, v, 0, vScales[slot:], 1, s.dim, s.kind.valueLimit())
+	for i, x := range q[:s.dim] {
+		at := (slot/2*s.padded+i)*2 + slot%2
+		if s.kind == KVInt16 {
+			unsafe.Slice((*int16)(vb), at+1)[at] = x
+		} else {
+			unsafe.Slice((*int8)(vb), at+1)[at] = int8(x)
+		}
 	}
 }
 
-// keyLimit is the largest magnitude of a stored key: 127 for KVInt8. The keys of KVMixed share the bits that a 32-bit sum
+// keyLimit is the largest magnitude of a stored key: 127 for KVInt8. Other keys share the bits that a 32-bit sum
 // of n products has evenly with the queries: 8191 for 32 elements, 5792 for 64, 4095 for 128, 2895 for 256.
 func (t KVType) keyLimit(n int) float32 {
 	if t == KVInt8 {
@@ -78,6 +80,14 @@ func (t KVType) keyLimit(n int) float32 {
 // queryLimit is the largest magnitude of a query's 16-bit form, such that n products with keys fit 32 bits.
 func (t KVType) queryLimit(n int) float32 {
 	return min(maxInt16, float32(math.MaxInt32/(int(t.keyLimit(n))*n)))
+}
+
+// valueLimit is the largest magnitude of a stored value. 12 bits leave 20 to the sum of a split's weights.
+func (t KVType) valueLimit() float32 {
+	if t == KVInt16 {
+		return 1<<11 - 1
+	}
+	return 127
 }
 
 const maxInt16 = 1<<15 - 1
@@ -133,9 +143,9 @@ func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch
 	for h := range s.heads {
 		kh, vh := k[h*s.dim:], v[h*s.dim:]
 		kb, vb := s.kBlock(page, h), s.vBlock(page, h)
-		if s.kind == KVMixed {
+		if s.kind.integer() {
 			kScales, vScales := s.scales(page, h)
-			packInts(kb, vb, kScales, vScales, kh, vh, stride, s.dim, scratch)
+			packInts(s.kind, kb, vb, kScales, vScales, kh, vh, stride, s.dim, scratch)
 			continue
 		}
 		transpose(scratch, kh, stride, s.dim)
@@ -147,26 +157,32 @@ func (s *KVStore) putPage(page, slot, n int, k, v []float32, stride int, scratch
 	return scratch
 }
 
-// packInts lays 16 tokens of one head out as a KVMixed store does; token i is k[i*stride:] and v[i*stride:]. scratch has
-// 16*D floats, D rounded up to 16.
-func packInts(kBlock, vBlock unsafe.Pointer, kScales, vScales *[PageTokens]float32, k, v []float32, stride, dim int, scratch []float32) {
+// packInts lays 16 tokens of one head out as a KVMixed or KVInt16 store does; token i is k[i*stride:] and v[i*stride:].
+// scratch has 16*D floats, D rounded up to 16.
+func packInts(kind KVType, kBlock, vBlock unsafe.Pointer, kScales, vScales *[PageTokens]float32, k, v []float32, stride, dim int, scratch []float32) {
 	paired, padded := (dim+1)&^1, align16(dim)
-	rows := unsafe.Slice((*int16)(unsafe.Pointer(&scratch[0])), PageTokens*paired)
-	if dim < paired {
+	rows := unsafe.Slice((*int16)(unsafe.Pointer(&scratch[0])), PageTokens*padded)
+	if dim < padded {
 		clear(rows)
 	}
-	quantize16(rows, paired, k, stride, kScales[:], PageTokens, dim, KVMixed.keyLimit(paired))
+	quantize16(rows, paired, k, stride, kScales[:], PageTokens, dim, kind.keyLimit(paired))
 	pairs := paired / 2
 	transpose(unsafe.Slice((*float32)(kBlock), PageTokens*pairs), scratch[:PageTokens*pairs], pairs, pairs)
 
-	values := unsafe.Slice((*int8)(unsafe.Pointer(&scratch[0])), PageTokens*padded)
 	if dim < padded {
-		clear(values)
+		clear(rows)
 	}
-	quantize8(values, padded, v, stride, vScales[:], PageTokens, dim, 127)
-	out := unsafe.Slice((*byte)(vBlock), PageTokens*padded)
+	if kind == KVInt16 {
+		quantize16(rows, padded, v, stride, vScales[:], PageTokens, dim, kind.valueLimit())
+		for i := 0; i < PageTokens; i += 2 {
+			zip16(unsafe.Add(vBlock, 2*i*padded), rows[i*padded:][:padded], rows[(i+1)*padded:])
+		}
+		return
+	}
+	bytes := unsafe.Slice((*int8)(unsafe.Pointer(&scratch[0])), PageTokens*padded)
+	quantize8(bytes, padded, v, stride, vScales[:], PageTokens, dim, kind.valueLimit())
 	for i := 0; i < PageTokens; i += 2 {
-		zip(out[i*padded:], values[i*padded:][:padded], values[(i+1)*padded:])
+		zip8(unsafe.Add(vBlock, i*padded), bytes[i*padded:][:padded], bytes[(i+1)*padded:])
 	}
 }
 

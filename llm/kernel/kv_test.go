@@ -21,7 +21,7 @@ func TestKVStoreSameBytes(t *testing.T) {
 	defer p.Close()
 	defer a.Close()
 	const n, kvHeads = 75, 3
-	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed} {
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed, KVInt16} {
 		for _, dim := range []int{12, 13, 16, 64, 80} {
 			r := rand.New(rand.NewPCG(1, 1))
 			width := kvHeads * dim
@@ -58,7 +58,7 @@ func TestKVStoreValues(t *testing.T) {
 	for _, c := range []struct {
 		kind  KVType
 		bound float64 // relative to the largest magnitude of a head
-	}{{KVF32, 0}, {KVF16, 0x1p-11}, {KVInt8, 1.01 / 254}, {KVMixed, 1.01 / 254}} {
+	}{{KVF32, 0}, {KVF16, 0x1p-11}, {KVInt8, 1.01 / 254}, {KVMixed, 1.01 / 254}, {KVInt16, 1.01 / 4094}} {
 		h := newHistory(r, a, c.kind, 50, 4, 2, 64)
 		k, v := h.stored()
 		for i := 0; i < len(k); i += 64 {
@@ -78,7 +78,7 @@ func TestKVStoreValues(t *testing.T) {
 func TestKVStorePages(t *testing.T) {
 	a := NewArena()
 	defer a.Close()
-	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed} {
+	for _, kind := range []KVType{KVF32, KVF16, KVInt8, KVMixed, KVInt16} {
 		s := NewKVStore(a, kind, 3, 2, 20)
 		require.Equal(t, KVPageBytes(kind, 2, 20), s.PageBytes())
 		r := rand.New(rand.NewPCG(3, 3))
@@ -99,7 +99,7 @@ func BenchmarkAppend(b *testing.B) {
 	p, a := NewPool(1), NewArena()
 	defer p.Close()
 	defer a.Close()
-	for _, kind := range []KVType{KVF16, KVMixed, KVInt8} {
+	for _, kind := range []KVType{KVF16, KVInt16, KVMixed, KVInt8} {
 		const n, width = 256, 256
 		s := NewKVStore(a, kind, n/PageTokens, 2, 128)
 		x := randoms(rand.New(rand.NewPCG(1, 1)), n*width, 1)

@@ -36,7 +36,7 @@ var (
 	f32  = kind{"F32", 1, 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }}
 	f16  = kind{"F16", 1, 2, func(m Mem, r VecPhysical) { VCVTPH2PS(m, r) }}
 	int8 = kind{"Int8", 2, 2, func(m Mem, r VecPhysical) { VPMOVSXBW(m, r) }}
-	i16  = kind{"Int16", 2, 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }} // keys only
+	i16  = kind{"Int16", 2, 4, func(m Mem, r VecPhysical) { VMOVUPS(m, r) }}
 )
 
 // scalarBytes is the size of what one multiply-add takes of a row: a float32 or two 16-bit numbers.
@@ -58,23 +58,22 @@ func (k kind) madd(s simd.ISA, x, b, acc, tmp VecPhysical) {
 func main() {
 	ConstraintExpr("!purego")
 	for _, s := range []simd.ISA{simd.AVX512, simd.AVX2} {
-		for _, k := range []kind{f32, f16, int8} {
+		for _, k := range []kind{f32, f16, int8, i16} {
 			scores(s, k)
 			weigh(s, k)
 		}
-		scores(s, i16)
 		expSplit(s, false)
 		expSplit(s, true)
 		join(s)
 		finish(s)
 		widen(s, f16)
 		toHalf(s)
-		absMax(s)
 		quantize(s, 8)
 		quantize(s, 16)
 		transpose(s)
 	}
-	zip(simd.AVX2) // memory bound: wider vectors gain nothing
+	zip("zip8", "int8", 16, VPMOVZXBW, VPSLLW, 8)
+	zip("zip16", "int16", 8, VPMOVZXWD, VPSLLD, 16)
 	Generate()
 }
 
@@ -384,12 +383,13 @@ func weighBody(s simd.ISA, k kind, m, nv int, label string, dst, pitch, w, ptrs,
 }
 
 // expSplit: two passes over each row of scores, the maximum and then 2^(s-top)*scale with the sum of the powers. Several
-// rows in one call overlap the end of one with the start of the next. Floats replace the scores; integers are multiplied
-// by the row's factor, rounded and stored apart.
+// rows in one call overlap the end of one with the start of the next. Floats replace the scores.
+// Integers are stored apart, multiplied by the row's largest factor with which none exceeds the limit and their sum not
+// the budget; wScale gets its inverse.
 func expSplit(s simd.ISA, integer bool) {
 	name, signature := "expSplit"+s.Name, "func(s, scale *float32, rows, n int, top, total *float32)"
 	if integer {
-		name, signature = "expSplitInt"+s.Name, "func(s, scale *float32, rows, n int, top, total, factor *float32, w *int16)"
+		name, signature = "expSplitInt"+s.Name, "func(s, scale *float32, rows, n int, top, total, wScale *float32, w *int16, limit, budget float32)"
 	}
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
@@ -400,9 +400,9 @@ func expSplit(s simd.ISA, integer bool) {
 	rows := Load(Param("rows"), GP64())
 	tops := Load(Param("top"), GP64())
 	totals := Load(Param("total"), GP64())
-	var factor, w, out Register
+	var wScale, w, out Register
 	if integer {
-		factor, w, out = Load(Param("factor"), GP64()), Load(Param("w"), GP64()), GP64()
+		wScale, w, out = Load(Param("wScale"), GP64()), Load(Param("w"), GP64()), GP64()
 	}
 	SHLQ(U8(2), n)
 	ADDQ(n, x)
@@ -447,9 +447,6 @@ func expSplit(s simd.ISA, integer bool) {
 	for v := range per {
 		s.Zero(sum[v])
 	}
-	if integer {
-		MOVQ(w, out)
-	}
 	MOVQ(n, i)
 	Label(name + "_exp")
 	for v := range per {
@@ -458,71 +455,86 @@ func expSplit(s simd.ISA, integer bool) {
 		e.Power(y, t, p, mask)
 		VADDPS(y, sum[v], sum[v])
 		VMULPS(at(scale, v), y, y)
-		if !integer {
-			VMOVUPS(y, at(x, v))
-			continue
-		}
-		VBROADCASTSS(Mem{Base: factor}, t)
-		VMULPS(t, y, y)
-		VCVTPS2DQ(y, y)
-		switch {
-		case per == 1:
-			VPMOVDW(y, Mem{Base: out})
-		case v == 0:
-			VMOVAPS(y, r[15])
-		default:
-			VPACKSSDW(y, r[15], y)
-			VPERMQ(U8(0xd8), y, y)
-			VMOVUPS(y, Mem{Base: out})
-		}
-	}
-	if integer {
-		ADDQ(U8(2*pageTokens), out)
+		VMOVUPS(y, at(x, v))
 	}
 	ADDQ(U8(64), i)
 	JNZ(LabelRef(name + "_exp"))
 	s.Reduce(sum, t, func(a, b, d Op) { VADDPS(a, b, d) })
 	VMOVSS(sum[0].AsX(), Mem{Base: totals})
+	if integer {
+		roundWeights(s, name, at, x, n, i, wScale, w, out)
+		ADDQ(U8(4), wScale)
+		ADDQ(U32(scoreRow/2), w)
+	}
 	ADDQ(U32(scoreRow), x)
 	ADDQ(U8(4), tops)
 	ADDQ(U8(4), totals)
-	if integer {
-		ADDQ(U8(4), factor)
-		ADDQ(U32(scoreRow/2), w)
-	}
 	DECQ(rows)
 	JNZ(LabelRef(name + "_row"))
 	VZEROUPPER()
 	RET()
 }
 
-// absMax: the largest magnitude; NaN is passed over.
-func absMax(s simd.ISA) {
-	name := "absMax" + s.Name
-	TEXT(name, NOSPLIT, "func(x *float32, n int) float32")
-	Pragma("noescape")
-	Doc(name + " returns the largest magnitude of n elements, a multiple of 16, 0 if all are NaN.")
-	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
+// roundWeights makes the integers of one row; see expSplit. It uses registers 0 to 6.
+func roundWeights(s simd.ISA, name string, at func(Register, int) Mem, x, n, i, wScale, w, out Register) {
 	r := s.Regs
 	per := pageTokens / s.Floats
-	top := r[:per]
-	for _, t := range top {
-		s.Zero(t)
-	}
-	mask := s.Vector("absMask", math.NaN())
-	Label(name + "_loop")
+	most, sum := r[0:per], r[2:2+per]
 	for v := range per {
-		VMOVUPS(Mem{Base: x, Disp: v * s.Bytes()}, r[2])
-		VANDPS(mask, r[2], r[2])
-		VMAXPS(r[2], top[v], top[v])
+		s.Zero(most[v])
+		s.Zero(sum[v])
 	}
-	ADDQ(U8(64), x)
-	SUBQ(U8(pageTokens), n)
-	JNZ(LabelRef(name + "_loop"))
-	s.Reduce(top, r[2], func(a, b, d Op) { VMAXPS(a, b, d) })
-	Store(X0, ReturnIndex(0))
-	VZEROUPPER()
-	RET()
+	MOVQ(n, i)
+	Label(name + "_most")
+	for v := range per {
+		VMOVUPS(at(x, v), r[4])
+		VMAXPS(r[4], most[v], most[v])
+		VADDPS(r[4], sum[v], sum[v])
+	}
+	ADDQ(U8(64), i)
+	JNZ(LabelRef(name + "_most"))
+	s.Reduce(most, r[4], func(a, b, d Op) { VMAXPS(a, b, d) })
+	s.Reduce(sum, r[4], func(a, b, d Op) { VADDPS(a, b, d) })
+	factor, inverse, tmp := r[5].AsX(), r[6].AsX(), r[4].AsX()
+	VXORPS(factor, factor, factor)
+	VXORPS(inverse, inverse, inverse)
+	VUCOMISS(s.Vector("tiny", 0x1p-100), most[0].AsX())
+	JCS(LabelRef(name + "_nothing"))
+	limit, err := Param("limit").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	budget, err := Param("budget").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(limit.Addr, factor)
+	VDIVSS(most[0].AsX(), factor, factor)
+	VMOVSS(budget.Addr, tmp)
+	VDIVSS(sum[0].AsX(), tmp, tmp)
+	VMINSS(tmp, factor, factor)
+	VMOVSS(s.Vector("one", 1), inverse)
+	VDIVSS(factor, inverse, inverse)
+	Label(name + "_nothing")
+	VMOVSS(inverse, Mem{Base: wScale})
+	VBROADCASTSS(factor, r[5])
+	MOVQ(w, out)
+	MOVQ(n, i)
+	Label(name + "_round")
+	for v := range per {
+		VMULPS(at(x, v), r[5], r[v])
+		VCVTPS2DQ(r[v], r[v])
+	}
+	if per == 1 {
+		VPMOVDW(r[0], Mem{Base: out})
+	} else {
+		VPACKSSDW(r[1], r[0], r[0])
+		VPERMQ(U8(0xd8), r[0], r[0])
+		VMOVUPS(r[0], Mem{Base: out})
+	}
+	ADDQ(U8(2*pageTokens), out)
+	ADDQ(U8(64), i)
+	JNZ(LabelRef(name + "_round"))
 }
 
 // quantize: rows of floats to signed integers of the given width, each row with the factor that maps its largest
@@ -724,23 +736,23 @@ func toHalf(s simd.ISA) {
 	})
 }
 
-// zip: dst gets the elements of a and b in turn.
-func zip(s simd.ISA) {
-	name := "zip" + s.Name
-	TEXT(name, NOSPLIT, "func(dst *byte, a, b *int8, n int)")
+// zip: dst gets the elements of a and b in turn. Memory bound: wider vectors gain nothing.
+func zip(name, elem string, per int, widen func(...Op), shift func(...Op), bits uint64) {
+	name += "AVX2"
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *byte, a, b *%s, n int)", elem))
 	Pragma("noescape")
 	Doc(name + " interleaves n elements each, a multiple of 16.")
 	dst, a, b, n := Load(Param("dst"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64()), Load(Param("n"), GP64())
 	Label(name + "_loop")
-	VPMOVZXBW(Mem{Base: a}, Y0)
-	VPMOVZXBW(Mem{Base: b}, Y1)
-	VPSLLW(U8(8), Y1, Y1)
+	widen(Mem{Base: a}, Y0)
+	widen(Mem{Base: b}, Y1)
+	shift(U8(bits), Y1, Y1)
 	VPOR(Y0, Y1, Y1)
 	VMOVDQU(Y1, Mem{Base: dst})
 	ADDQ(U8(32), dst)
 	ADDQ(U8(16), a)
 	ADDQ(U8(16), b)
-	SUBQ(U8(16), n)
+	SUBQ(U8(per), n)
 	JNZ(LabelRef(name + "_loop"))
 	VZEROUPPER()
 	RET()
