@@ -60,7 +60,7 @@ func (a *app) onClose(what string, undo func() error) {
 }
 
 func (a *app) kv() kernel.KVType {
-	return map[string]kernel.KVType{"auto": kernel.KVMixed, "f32": kernel.KVF32, "f16": kernel.KVF16, "mixed": kernel.KVMixed, "int8": kernel.KVInt8}[a.KV]
+	return map[string]kernel.KVType{"auto": kernel.KVInt16, "f32": kernel.KVF32, "f16": kernel.KVF16, "int16": kernel.KVInt16, "mixed": kernel.KVMixed, "int8": kernel.KVInt8}[a.KV]
 }
 
 // workers is the pool that the engine and the encoders share, so that together they use the machine once.

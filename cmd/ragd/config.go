@@ -19,7 +19,7 @@ type globals struct {
 	Reranker    string `help:"Cross-encoder that reads the best candidates again; 'none' turns it off." env:"RAGD_RERANKER" group:"settings"`
 	Threads     int    `help:"Worker threads. 0: what the machine or its container allows." env:"RAGD_THREADS" group:"settings"`
 	Context     int    `help:"Context window in tokens." env:"RAGD_CONTEXT" default:"4096" group:"settings"`
-	KV          string `help:"Element type of the key/value cache (auto: mixed, 16-bit keys and 8-bit values; f32 with probe --float)." env:"RAGD_KV" enum:"auto,mixed,f16,f32,int8" default:"auto" group:"settings"`
+	KV          string `help:"Element type of the key/value cache (auto: int16; mixed: 16-bit keys and 8-bit values; auto is f32 with probe --float)." env:"RAGD_KV" enum:"auto,int16,mixed,f16,f32,int8" default:"auto" group:"settings"`
 	Offline     bool   `help:"Never fetch anything: a missing model is an error." env:"RAGD_OFFLINE" group:"settings"`
 	Verbose     bool   `help:"Log more (never document, question or answer text)." short:"v" env:"RAGD_VERBOSE" group:"settings"`
 }

@@ -39,7 +39,7 @@ func TestCacheTypes(t *testing.T) {
 	for _, kv := range []struct {
 		kind  kernel.KVType
 		limit float64
-	}{{kernel.KVF16, 0.02}, {kernel.KVMixed, 0.3}, {kernel.KVInt8, 0.4}} {
+	}{{kernel.KVF16, 0.02}, {kernel.KVInt16, 0.05}, {kernel.KVMixed, 0.3}, {kernel.KVInt8, 0.4}} {
 		for _, name := range causalReferences {
 			t.Run(fmt.Sprintf("%s/%s", kv.kind, name), func(t *testing.T) {
 				m := openModel(t, archPath(name), p, Options{Float: true, KV: kv.kind})

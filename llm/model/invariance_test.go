@@ -52,6 +52,7 @@ func TestInvariance(t *testing.T) {
 		{quant.Q4_0, kernel.KVF16, false},
 		{quant.Q5_0, kernel.KVInt8, false},
 		{quant.Q8_0, kernel.KVMixed, false},
+		{quant.Q4_0, kernel.KVInt16, false},
 		{quant.F32, kernel.KVF32, true},
 	}
 	one, three := newPool(t, 1), newPool(t, 3)
