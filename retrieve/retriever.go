@@ -21,8 +21,8 @@ type Config struct {
 	Rerank     int // fused candidates that the cross-encoder reads; 0 means 20
 }
 
-// rerankWeight is the weight of the cross-encoder's ranking beside the fused one. Tuned on the sets named in docs/eval.md, never on their held-out
-// halves: the small cross-encoder orders well among good candidates and is fooled by lists, so it leads without deciding alone.
+// rerankWeight is the weight of the cross-encoder's ranking beside the fused one: it orders well among good candidates and is fooled by lists, so it
+// leads without deciding alone. Not tuned yet; docs/eval.md has what it gives.
 const rerankWeight = 1.5
 
 // Leg names one way to rank; a [Result] can be asked for the ranking of each.

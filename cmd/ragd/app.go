@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,12 +108,8 @@ func (a *app) pull(ctx context.Context, m catalog.Model) (string, error) {
 }
 
 func (a *app) answerModelPath(ctx context.Context) (string, error) {
-	name := a.Model
-	if name == "" {
-		set, _ := a.defaults()
-		name = set.Answer
-	}
-	return a.modelPath(ctx, name)
+	set, _ := a.defaults()
+	return a.modelPath(ctx, cmp.Or(a.Model, set.Answer))
 }
 
 // openEngine loads the answer model.
@@ -137,11 +134,8 @@ func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
 	if a.embedder != nil {
 		return a.embedder, nil
 	}
-	name := a.Embedder
-	if name == "" {
-		set, _ := a.defaults()
-		name = set.Embed
-	}
+	set, _ := a.defaults()
+	name := cmp.Or(a.Embedder, set.Embed)
 	path, err := a.modelPath(ctx, name)
 	if err != nil {
 		return nil, err
@@ -169,10 +163,8 @@ func (a *app) openReranker(ctx context.Context) (retrieve.Reranker, error) {
 	if a.reranker != nil {
 		return a.reranker, nil
 	}
-	if name == "" {
-		set, _ := a.defaults()
-		name = set.Rerank
-	}
+	set, _ := a.defaults()
+	name = cmp.Or(name, set.Rerank)
 	path, err := a.modelPath(ctx, name)
 	if err != nil {
 		return nil, err
