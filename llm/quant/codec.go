@@ -31,13 +31,21 @@ func Encode(t Type, dst []byte, src []float32) error {
 		return fmt.Errorf("quant: no encoder for tensor type %s", t)
 	}
 	if f.elems > 1 {
-		for i, x := range src {
-			if !(abs(x) <= maxHalf) {
-				return fmt.Errorf("quant: element %d is %v and cannot be stored as %s", i, x, t)
-			}
+		if err := checkFinite(t, src); err != nil {
+			return err
 		}
 	}
 	f.encode(dst, src)
+	return nil
+}
+
+// checkFinite refuses values that would poison a block.
+func checkFinite(t Type, src []float32) error {
+	for i, x := range src {
+		if !(abs(x) <= maxHalf) {
+			return fmt.Errorf("quant: element %d is %v and cannot be stored as %s", i, x, t)
+		}
+	}
 	return nil
 }
 

@@ -49,14 +49,19 @@ func encodeQ5_K(dst []byte, src []float32) {
 	for ; len(src) > 0; dst, src = dst[176:], src[superBlock:] {
 		var levels [superBlock]uint8
 		encodeScaleMin(dst[:16], levels[:], src[:superBlock], 31, search{rmin: -0.5, rdelta: 0.1, steps: 15})
-		high := dst[16:48]
-		clear(high)
-		for i, q := range levels {
-			high[i%32] |= q >> 4 << (i / 32)
-			levels[i] = q & 15
-		}
-		packNibbles(dst[48:176], &levels)
+		packFiveBits(dst[16:176], &levels)
 	}
+}
+
+// packFiveBits stores 256 levels of 5 bits: 32 bytes of fifth bits, then the nibbles. It cuts levels to their nibbles.
+func packFiveBits(dst []byte, levels *[superBlock]uint8) {
+	high := dst[:32]
+	clear(high)
+	for i, q := range levels {
+		high[i%32] |= q >> 4 << (i / 32)
+		levels[i] = q & 15
+	}
+	packNibbles(dst[32:160], levels)
 }
 
 // scaleMin unpacks the 6-bit pair g of 8. The first four pairs lie in the low six bits of bytes g and g+4; the others
@@ -93,14 +98,28 @@ func encodeScaleMin(header []byte, levels []uint8, x []float32, nmax int, s sear
 		maxScale, maxMin = max(maxScale, scales[g]), max(maxMin, mins[g])
 	}
 	toScale, toMin := ratio(63, maxScale), ratio(63, maxMin)
+	var scaleLevels, minLevels [8]uint8
+	for g := range 8 {
+		scaleLevels[g], minLevels[g] = uint8(level(toScale*scales[g], 63)), uint8(level(toMin*mins[g], 63))
+	}
+	putHeader(header, maxScale/63, maxMin/63, &scaleLevels, &minLevels)
+	requantizeSuperBlock(header, levels, x, nmax)
+}
+
+// putHeader writes the 16 bytes in front of the levels.
+func putHeader(header []byte, d, dmin float32, scaleLevels, minLevels *[8]uint8) {
+	putHalf(header, d)
+	putHalf(header[2:], dmin)
 	packed := header[4:16]
 	clear(packed)
 	for g := range 8 {
-		putScaleMin(packed, g, uint8(level(toScale*scales[g], 63)), uint8(level(toMin*mins[g], 63)))
+		putScaleMin(packed, g, scaleLevels[g], minLevels[g])
 	}
-	putHalf(header, maxScale/63)
-	putHalf(header[2:], maxMin/63)
-	d, dmin := half(header), half(header[2:])
+}
+
+// requantizeSuperBlock computes the levels again for the scales and mins as the header holds them.
+func requantizeSuperBlock(header []byte, levels []uint8, x []float32, nmax int) {
+	d, dmin, packed := half(header), half(header[2:]), header[4:16]
 	for g := range 8 {
 		sc, m := scaleMin(packed, g)
 		requantize(levels[32*g:32*g+32], x[32*g:32*g+32], d*float32(sc), dmin*float32(m), nmax)

@@ -17,15 +17,20 @@ func decodeQ6_K(dst []float32, src []byte) {
 
 func encodeQ6_K(dst []byte, src []float32) {
 	for ; len(src) > 0; dst, src = dst[210:], src[superBlock:] {
-		encodeBlockQ6_K(dst[:210], src[:superBlock])
+		encodeBlockQ6_K(dst[:210], src[:superBlock], nil)
 	}
 }
 
-func encodeBlockQ6_K(dst []byte, x []float32) {
+// encodeBlockQ6_K writes one super-block; importance is nil or holds one weight per element.
+func encodeBlockQ6_K(dst []byte, x, importance []float32) {
 	var levels [superBlock]int8
 	var scales [16]float32
 	for g := range scales {
-		scales[g] = symmetricScale(x[16*g:16*g+16], levels[16*g:16*g+16], 32)
+		var weights []float32
+		if importance != nil {
+			weights = importance[16*g : 16*g+16]
+		}
+		scales[g] = symmetricScale(x[16*g:16*g+16], weights, levels[16*g:16*g+16], 32)
 	}
 	clear(dst)
 	largest := signedMax(scales[:])

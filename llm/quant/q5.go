@@ -20,9 +20,7 @@ func encodeQ5_0(dst []byte, src []float32) {
 		d := signedMax(src[:32]) / -16
 		id := inverse(d)
 		putHalf(dst, d)
-		packFive(dst[2:22], src[:32], func(x float32) uint32 {
-			return uint32(min(31, int8(float32(x*id)+16.5)))
-		})
+		packFive(dst[2:22], func(i int) uint32 { return uint32(min(31, int8(float32(src[i]*id)+16.5))) })
 	}
 }
 
@@ -45,20 +43,18 @@ func encodeQ5_1(dst []byte, src []float32) {
 		id := inverse(d)
 		putHalf(dst, d)
 		putHalf(dst[2:], lowest)
-		packFive(dst[4:24], src[:32], func(x float32) uint32 {
-			return uint32(min(31, uint8(float32((x-lowest)*id)+0.5)))
-		})
+		packFive(dst[4:24], func(i int) uint32 { return uint32(min(31, uint8(float32((src[i]-lowest)*id)+0.5))) })
 	}
 }
 
 // fifthBit puts bit j of high above the nibble.
 func fifthBit(nibble byte, high uint32, j int) byte { return nibble | byte(high>>j&1)<<4 }
 
-// packFive writes qh and the nibbles of 32 elements into dst[:20]; level gives an element's 5-bit code.
-func packFive(dst []byte, src []float32, level func(float32) uint32) {
+// packFive writes qh and the nibbles of 32 elements into dst[:20]; level gives the 5-bit code of element i.
+func packFive(dst []byte, level func(i int) uint32) {
 	var high uint32
 	for j := range 16 {
-		lo, hi := level(src[j]), level(src[j+16])
+		lo, hi := level(j), level(j+16)
 		dst[4+j] = byte(lo&15 | hi&15<<4)
 		high |= lo>>4<<j | hi>>4<<(j+16)
 	}

@@ -63,6 +63,40 @@ func TestEncodeOracle(t *testing.T) {
 	}
 }
 
+// TestWeightedOracle: the bytes that libggml makes of four rows with an importance per column.
+func TestWeightedOracle(t *testing.T) {
+	src, importance := floats(read(t, "input.f32")), floats(read(t, "importance.f32"))
+	for _, typ := range []Type{Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K} {
+		t.Run(typ.String(), func(t *testing.T) {
+			want := read(t, fmt.Sprintf("weighted_%s.bin", typ))
+			got, n := make([]byte, len(want)), len(want)/4
+			for row := range 4 {
+				require.NoError(t, EncodeWeighted(typ, got[row*n:][:n], src[row*256:][:256], importance))
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// TestWeightedErrors: weights that weigh nothing are refused; types without a search are rounded as ever.
+func TestWeightedErrors(t *testing.T) {
+	row, dst := make([]float32, 256), make([]byte, 144)
+	weights := make([]float32, 256)
+	require.ErrorContains(t, EncodeWeighted(Q4_K, dst, row, weights), "importance 0")
+	require.ErrorContains(t, EncodeWeighted(Q4_K, dst, row, weights[:255]), "255 weights")
+	weights[3] = float32(math.NaN())
+	require.ErrorContains(t, EncodeWeighted(Q4_K, dst, row, weights), "column 3")
+	weights[3] = 1
+	require.ErrorContains(t, EncodeWeighted(Q4_K, dst[:143], row, weights), "bytes")
+	row[9] = float32(math.Inf(1))
+	require.ErrorContains(t, EncodeWeighted(Q4_K, dst, row, weights), "element 9")
+	row[9] = 1
+	a, b := make([]byte, 8*34), make([]byte, 8*34)
+	require.NoError(t, EncodeWeighted(Q8_0, a, row, weights))
+	require.NoError(t, Encode(Q8_0, b, row))
+	require.Equal(t, b, a)
+}
+
 func squaredError(t *testing.T, typ Type, block []byte, x []float32) float64 {
 	t.Helper()
 	y := make([]float32, len(x))

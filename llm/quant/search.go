@@ -99,10 +99,10 @@ func magnitudeWeights(weights, x []float32) {
 	}
 }
 
-// symmetricScale finds the scale so that scale*level approximates x with levels -nmax..nmax-1, weights x², over 19
-// trials around -nmax/signedMax(x). For fixed levels the best scale is Σwxl/Σwl², and the error falls with
-// (Σwxl)²/Σwl², which is what the trials maximise.
-func symmetricScale(x []float32, levels []int8, nmax int) float32 {
+// symmetricScale finds the scale so that scale*level approximates x with levels -nmax..nmax-1 over 19 trials around
+// -nmax/signedMax(x). For fixed levels the best scale is Σwxl/Σwl², and the error falls with (Σwxl)²/Σwl², which is what
+// the trials maximise. Without weights an element weighs x².
+func symmetricScale(x, weights []float32, levels []int8, nmax int) float32 {
 	largest := signedMax(x)
 	if abs(largest) < tiny {
 		clearLevels(levels, nmax)
@@ -112,7 +112,7 @@ func symmetricScale(x []float32, levels []int8, nmax int) float32 {
 	// The plain scale comes first so that a trial has to be better, not equal, to replace it.
 	for _, i := range [...]int{0, -9, -8, -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9} {
 		inv := -(float32(nmax) + float32(0.1*float32(i))) / largest
-		sumXL, sumLL := projections(x, inv, nmax)
+		sumXL, sumLL := projections(x, weights, inv, nmax)
 		if sumLL > 0 && (i == 0 || float32(sumXL*sumXL) > float32(best*sumLL)) {
 			scale = sumXL / sumLL
 			best = scale * sumXL
@@ -124,11 +124,14 @@ func symmetricScale(x []float32, levels []int8, nmax int) float32 {
 	return scale
 }
 
-// projections returns Σwxl and Σwl² for the levels that inv gives, with w = x².
-func projections(x []float32, inv float32, nmax int) (sumXL, sumLL float32) {
-	for _, v := range x {
+// projections returns Σwxl and Σwl² for the levels that inv gives.
+func projections(x, weights []float32, inv float32, nmax int) (sumXL, sumLL float32) {
+	for i, v := range x {
 		l := float32(clampSigned(nearest(inv*v), nmax))
 		w := v * v
+		if weights != nil {
+			w = weights[i]
+		}
 		sumXL += float32(float32(w*v) * l)
 		sumLL += float32(float32(w*l) * l)
 	}
@@ -147,7 +150,7 @@ func descentScale(x []float32, levels []int8, nmax int) float32 {
 	for i, v := range x {
 		levels[i] = clampSigned(nearest(inv*v), nmax)
 	}
-	sumXL, sumLL := projections(x, inv, nmax)
+	sumXL, sumLL := projections(x, nil, inv, nmax)
 	for range 5 {
 		changed := false
 		for i, v := range x {

@@ -7,6 +7,7 @@ decode_TYPE.bin  blocks of random bytes, then the float32 values that gguf.quant
 input.f32        1024 float32 values: Gaussian, with zeros, outliers, a constant block and one-sided blocks
 encode_TYPE.bin  the bytes that the reference quantizer makes of input.f32: NumPy where the package has one, else
                  quantize_row_TYPE_ref of libggml (llama.cpp's libggml-base.so), whose path is the argument
+importance.f32   256 weights; weighted_TYPE.bin the bytes of ggml_quantize_chunk with them for input.f32 as 4 rows of 256
 halves.bin       all 65536 halves as float32, then 4096 float32 patterns and the halves and bfloat16s NumPy rounds them to
 """
 import ctypes
@@ -69,3 +70,15 @@ with open("halves.bin", "wb") as f:
     f.write(np.arange(65536, dtype=np.uint16).view(np.float16).astype("<f4").tobytes())
     f.write(bits.astype("<u4").tobytes() + half.view(np.uint16).astype("<u2").tobytes())
     f.write(quants.quantize(v, T.BF16).tobytes())
+
+# The same input as 4 rows of 256 with one importance per column, some 0: what ggml_quantize_chunk makes of it.
+importance = (rng.normal(size=256) ** 4).astype(np.float32)
+importance[17], importance[40:48] = 0, 0
+importance.astype("<f4").tofile("importance.f32")
+lib.ggml_quantize_chunk.restype = ctypes.c_size_t
+for t in [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q4_K, T.Q5_K, T.Q6_K]:
+    elems, size = GGML_QUANT_SIZES[t]
+    out = np.zeros(len(x) // elems * size, np.uint8)
+    lib.ggml_quantize_chunk(ctypes.c_int(t.value), x.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(0),
+                            ctypes.c_int64(4), ctypes.c_int64(256), importance.ctypes.data_as(ctypes.c_void_p))
+    out.tofile(f"weighted_{t.name}.bin")
