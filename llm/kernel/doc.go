@@ -18,7 +18,7 @@
 // # Concurrency
 //
 // Pool methods may be called from several goroutines and take turns. Matrix is immutable. Input, KVStore and Attention
-// belong to one forward pass at a time. SetISA is for tests.
+// belong to one forward pass at a time. SetFloats is the exception to the rule that a Matrix does not change. SetISA is for tests.
 //
 // # Source
 //
