@@ -2,11 +2,15 @@ package eval
 
 import (
 	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,6 +37,43 @@ type Query struct {
 	Answerable *bool    `json:"answerable"` // nil: not said
 	History    []Turn   `json:"history"`
 	Lang       string   `json:"lang"`
+	Near       string   `json:"near_passage"` // of an unanswerable question: the passage that it was written against
+	Of         string   `json:"variant_of"`   // the id of the question that this one says in other words
+	HeldOut    *bool    `json:"held_out"`     // nil: decided by the id
+}
+
+// IsAnswerable reports whether the documents hold an answer: what the set says, else whether a passage is right.
+func (d *Dataset) IsAnswerable(q *Query) bool {
+	if q.Answerable != nil {
+		return *q.Answerable
+	}
+	return len(d.Gains[q.ID]) > 0 || len(q.Answers) > 0
+}
+
+// IsHeldOut reports whether q is of the part on which nothing may be tuned: three questions of five, by a hash of the id, so that it is the same on
+// every machine and a question that is added moves no other. A variant stands with the question that it was made from.
+func (q *Query) IsHeldOut() bool {
+	if q.HeldOut != nil {
+		return *q.HeldOut
+	}
+	return share(cmp.Or(q.Of, q.ID)) >= 0.4
+}
+
+// share maps an id to [0, 1).
+func share(id string) float64 {
+	sum := sha256.Sum256([]byte(id))
+	return float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
+}
+
+// Shuffled returns the questions in the order of a hash of their ids: any beginning of it is a fair sample, and the same one everywhere.
+func (d *Dataset) Shuffled() []Query {
+	all := slices.Clone(d.Queries)
+	order := func(q Query) string {
+		sum := sha256.Sum256([]byte("order " + q.ID))
+		return string(sum[:])
+	}
+	slices.SortStableFunc(all, func(a, b Query) int { return strings.Compare(order(a), order(b)) })
+	return all
 }
 
 // Dataset is a set in memory.

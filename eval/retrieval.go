@@ -8,7 +8,7 @@ import (
 	"ragd/retrieve"
 )
 
-// Report is the outcome of Retrieval.
+// Report is the outcome of a retrieval run.
 type Report struct {
 	Set  string                   `json:"set"`
 	N    int                      `json:"n"` // questions with a right passage
@@ -18,7 +18,7 @@ type Report struct {
 // depth is how many passages are asked for: a set's passage may be cut into several of ours, and recall@100 needs a hundred of the set's.
 const depth = 200
 
-// Searcher ranks passages by one leg. *retrieve.Retriever implements it.
+// Searcher finds candidates with all that is known about each. *retrieve.Retriever implements it.
 type Searcher interface {
 	RetrieveLeg(ctx context.Context, leg retrieve.Leg, query string, f retrieve.Filter, k int) (retrieve.Result, error)
 }
@@ -37,61 +37,155 @@ func ByPath(p *retrieve.Passage) string { return p.Path }
 // ByPage is the GoldID of a set's own documents: FILE#page=N of the page on which the passage starts.
 func ByPage(p *retrieve.Passage) string { return fmt.Sprintf("%s#page=%d", p.Path, p.Page) }
 
-// Retrieval asks every question of d that has a right passage, once for each leg, of the passages in corpus. rewriter may be nil when no question has a
-// history. progress may be nil.
-func Retrieval(ctx context.Context, d *Dataset, s Searcher, rewriter Rewriter, corpus string, gold GoldID, legs []retrieve.Leg, progress func(done, total int)) (Report, error) {
-	report := Report{Set: d.Name, Legs: map[retrieve.Leg]Metrics{}}
-	totals, took := make([]Metrics, len(legs)), make([][]time.Duration, len(legs))
-	for i, q := range d.Queries {
-		gains := d.Gains[q.ID]
-		if len(gains) == 0 {
-			continue
-		}
-		text, err := standalone(ctx, q, rewriter)
-		if err != nil {
-			return Report{}, fmt.Errorf("eval: rewrite question %s: %w", q.ID, err)
-		}
-		filter := retrieve.Filter{Tenant: Tenant, Corpora: []string{corpus}}
-		if q.Lang != "" {
-			filter.Tags = []string{"lang:" + q.Lang}
-		}
-		for l, leg := range legs {
-			started := time.Now()
-			result, err := s.RetrieveLeg(ctx, leg, text, filter, depth)
-			if err != nil {
-				return Report{}, fmt.Errorf("eval: question %s, leg %s: %w", q.ID, leg, err)
-			}
-			took[l] = append(took[l], time.Since(started))
-			totals[l].add(goldRanking(result.Ranked, gold), gains)
-		}
-		report.N++
-		if progress != nil {
-			progress(i+1, len(d.Queries))
-		}
-	}
-	for l, leg := range legs {
-		totals[l].mean(report.N, took[l])
-		report.Legs[leg] = totals[l]
-	}
-	return report, nil
+// Searched is one question of a retrieval run: every candidate with what each leg said, so that any ranking of them can be computed again without
+// asking the models.
+type Searched struct {
+	ID         string                   `json:"id"`
+	Query      string                   `json:"query"` // as searched
+	HeldOut    bool                     `json:"held_out"`
+	Gains      map[string]float64       `json:"gains"`
+	Candidates []Candidate              `json:"candidates"`
+	Took       map[retrieve.Leg]float64 `json:"ms"`
 }
 
-func standalone(ctx context.Context, q Query, rewriter Rewriter) (string, error) {
+// Candidate is a passage that some leg found.
+type Candidate struct {
+	Passage retrieve.PassageID `json:"p"`
+	Gold    string             `json:"g"`           // the set's id of it
+	Dense   *float64           `json:"d,omitempty"` // cosine similarity
+	Lexical *float64           `json:"l,omitempty"` // BM25
+	Rerank  *float32           `json:"r,omitempty"` // the cross-encoder's logit
+}
+
+// RetrievalRun asks the questions of a set.
+type RetrievalRun struct {
+	Searcher Searcher
+	Rewriter Rewriter // nil: questions are searched as they stand
+	Corpus   string
+	Gold     GoldID
+	Leg      retrieve.Leg // the most careful leg that is asked; it holds what the others say
+	Progress func(done, total int)
+}
+
+// Run asks every question of questions that has a right passage and is not in out yet, and appends to out.
+func (x *RetrievalRun) Run(ctx context.Context, d *Dataset, questions []Query, out *Results[Searched]) error {
+	have := done(out.Records, func(s *Searched) string { return s.ID })
+	for i := range questions {
+		q := &questions[i]
+		if len(d.Gains[q.ID]) == 0 || have[q.ID] {
+			continue
+		}
+		record, err := x.search(ctx, d, q)
+		if err != nil {
+			return fmt.Errorf("eval: question %s: %w", q.ID, err)
+		}
+		if err := out.Add(record); err != nil {
+			return err
+		}
+		if x.Progress != nil {
+			x.Progress(i+1, len(questions))
+		}
+	}
+	return nil
+}
+
+// Filter is how a question's passages are narrowed: to the set's corpus, and to its language where the set has several.
+func Filter(corpus string, q *Query) retrieve.Filter {
+	f := retrieve.Filter{Tenant: Tenant, Corpora: []string{corpus}}
+	if q.Lang != "" {
+		f.Tags = []string{"lang:" + q.Lang}
+	}
+	return f
+}
+
+func (x *RetrievalRun) search(ctx context.Context, d *Dataset, q *Query) (Searched, error) {
+	text, err := standalone(ctx, q, x.Rewriter)
+	if err != nil {
+		return Searched{}, fmt.Errorf("rewrite: %w", err)
+	}
+	result, err := x.Searcher.RetrieveLeg(ctx, x.Leg, text, Filter(x.Corpus, q), depth)
+	if err != nil {
+		return Searched{}, err
+	}
+	s := Searched{ID: q.ID, Query: text, HeldOut: q.IsHeldOut(), Gains: d.Gains[q.ID], Took: legTimes(result.Timings)}
+	for i := range result.Ranked {
+		r := &result.Ranked[i]
+		c := Candidate{Passage: r.Passage.ID, Gold: x.Gold(&r.Passage), Rerank: r.Rerank}
+		if r.Dense != nil {
+			c.Dense = &r.Dense.Score
+		}
+		if r.Lexical != nil {
+			c.Lexical = &r.Lexical.Score
+		}
+		s.Candidates = append(s.Candidates, c)
+	}
+	return s, nil
+}
+
+// legTimes is what each leg would have taken alone. The two cheap legs run at the same time.
+func legTimes(t retrieve.Timings) map[retrieve.Leg]float64 {
+	hybrid := max(t.Embed+t.Dense, t.Lexical) + t.Fetch
+	times := map[retrieve.Leg]time.Duration{
+		retrieve.LegLexical: t.Lexical + t.Fetch, retrieve.LegDense: t.Embed + t.Dense + t.Fetch, retrieve.LegHybrid: hybrid, retrieve.LegRerank: hybrid + t.Rerank,
+	}
+	ms := make(map[retrieve.Leg]float64, len(times))
+	for leg, d := range times {
+		ms[leg] = milliseconds(d)
+	}
+	return ms
+}
+
+func standalone(ctx context.Context, q *Query, rewriter Rewriter) (string, error) {
 	if len(q.History) == 0 || rewriter == nil {
 		return q.Text, nil
 	}
 	return rewriter.Rewrite(ctx, q.Text, q.History)
 }
 
-// goldRanking turns a ranking of our passages into one of the set's ids, each at its best place.
-func goldRanking(ranked []retrieve.Scored, gold GoldID) []string {
+// Rank orders the candidates of a question as leg does under w, as the set's ids, each at its best place.
+func (s *Searched) Rank(leg retrieve.Leg, w retrieve.Weights) []string {
+	scored, gold := make([]retrieve.Scored, 0, len(s.Candidates)), make(map[retrieve.PassageID]string, len(s.Candidates))
+	for _, c := range s.Candidates {
+		r := retrieve.Scored{Passage: retrieve.Passage{ID: c.Passage}}
+		if c.Dense != nil && leg != retrieve.LegLexical {
+			r.Dense = &retrieve.Hit{ID: c.Passage, Score: *c.Dense}
+		}
+		if c.Lexical != nil && leg != retrieve.LegDense {
+			r.Lexical = &retrieve.Hit{ID: c.Passage, Score: *c.Lexical}
+		}
+		if r.Dense == nil && r.Lexical == nil {
+			continue
+		}
+		if leg == retrieve.LegRerank {
+			r.Rerank = c.Rerank
+		}
+		gold[c.Passage] = c.Gold
+		scored = append(scored, r)
+	}
+	w.Order(scored)
 	seen := map[string]bool{}
 	var ids []string
-	for i := range ranked {
-		if id := gold(&ranked[i].Passage); !seen[id] {
+	for _, r := range scored {
+		if id := gold[r.Passage.ID]; !seen[id] {
 			seen[id] = true
 			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// Summarize computes the metrics of legs over records.
+func Summarize(set string, records []Searched, legs []retrieve.Leg, w retrieve.Weights) Report {
+	report := Report{Set: set, N: len(records), Legs: map[retrieve.Leg]Metrics{}}
+	for _, leg := range legs {
+		var m Metrics
+		var took []time.Duration
+		for i := range records {
+			m.add(records[i].Rank(leg, w), records[i].Gains)
+			took = append(took, time.Duration(records[i].Took[leg]*float64(time.Millisecond)))
+		}
+		m.mean(len(records), took)
+		report.Legs[leg] = m
+	}
+	return report
 }

@@ -19,11 +19,8 @@ type Reranker interface {
 type Config struct {
 	Candidates int // passages asked of each leg; 0 means 100
 	Rerank     int // fused candidates that the cross-encoder reads; 0 means 20
+	Weights    Weights
 }
-
-// rerankWeight is the weight of the cross-encoder's ranking beside the fused one: it orders well among good candidates and is fooled by lists, so it
-// leads without deciding alone. Not tuned yet; docs/eval.md has what it gives.
-const rerankWeight = 1.5
 
 // Leg names one way to rank; a [Result] can be asked for the ranking of each.
 type Leg string
@@ -71,6 +68,9 @@ func New(index Index, embedder embed.Embedder, reranker Reranker, config Config)
 	}
 	if config.Rerank <= 0 {
 		config.Rerank = 20
+	}
+	if config.Weights == (Weights{}) {
+		config.Weights = DefaultWeights
 	}
 	return &Retriever{index: index, embedder: embedder, reranker: reranker, config: config}
 }
@@ -203,17 +203,9 @@ func (r *Retriever) rerank(ctx context.Context, query string, ranked []Scored) e
 	if err != nil {
 		return fmt.Errorf("retrieve: rerank: %w", err)
 	}
-	read, fusedOrder := make([]Hit, n), make([]Hit, n)
-	byID := make(map[PassageID]Scored, n)
 	for i := range n {
 		ranked[i].Rerank = &logits[i]
-		read[i] = Hit{ID: ranked[i].Passage.ID, Score: float64(logits[i])}
-		fusedOrder[i] = Hit{ID: ranked[i].Passage.ID, Rank: i + 1}
-		byID[ranked[i].Passage.ID] = ranked[i]
 	}
-	order(read)
-	for i, h := range Fuse(Ranking{Hits: fusedOrder, Weight: 1}, Ranking{Hits: read, Weight: rerankWeight}) {
-		ranked[i] = byID[h.ID]
-	}
+	r.config.Weights.Order(ranked)
 	return nil
 }

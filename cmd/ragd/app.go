@@ -221,6 +221,11 @@ func (a *app) databaseURL(ctx context.Context) (string, error) {
 
 // openRetriever joins database, embedder and reranker.
 func (a *app) openRetriever(ctx context.Context) (*retrieve.Retriever, error) {
+	return a.retrieverWith(ctx, retrieve.Config{})
+}
+
+// retrieverWith is openRetriever with a configuration of its own.
+func (a *app) retrieverWith(ctx context.Context, config retrieve.Config) (*retrieve.Retriever, error) {
 	db, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
@@ -233,7 +238,7 @@ func (a *app) openRetriever(ctx context.Context) (*retrieve.Retriever, error) {
 	if err != nil {
 		return nil, err
 	}
-	return retrieve.New(db, embedder, reranker, retrieve.Config{}), nil
+	return retrieve.New(db, embedder, reranker, config), nil
 }
 
 // openAnswerer opens everything that an answer needs.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"ragd/answer"
@@ -18,82 +15,6 @@ import (
 
 type evalCmd struct {
 	Retrieval evalRetrievalCmd `cmd:"" help:"Recall, nDCG and MRR of each leg on a set of questions with known passages."`
-}
-
-type evalRetrievalCmd struct {
-	Dir  string   `arg:"" help:"Folder with corpus.jsonl, queries.jsonl and qrels.tsv." type:"existingdir"`
-	Legs []string `help:"Legs to measure." default:"bm25,dense,hybrid,rerank" enum:"bm25,dense,hybrid,rerank"`
-	Docs bool     `help:"Ingest the documents in DIR/docs instead of corpus.jsonl; a passage counts for FILE#page=N of the page on which it starts."`
-	JSON bool     `help:"Print one JSON object." name:"json"`
-}
-
-// Help is shown by ragd eval retrieval --help.
-func (evalRetrievalCmd) Help() string {
-	return `The set goes through ragd's own store into a scratch corpus (kept, so that a second run does not embed again), then every question that has a
-right passage is asked of each leg. nDCG has linear gains.
-
-  ragd eval retrieval sets/handbook
-  ragd eval retrieval sets/handbook --docs --legs hybrid,rerank --json`
-}
-
-func (k evalRetrievalCmd) Run(ctx ctxBinding, a *app) error {
-	set, err := eval.Load(k.Dir)
-	if err != nil {
-		return err
-	}
-	corpus, gold, err := k.index(ctx, a, set)
-	if err != nil {
-		return err
-	}
-	retriever, err := a.openRetriever(ctx)
-	if err != nil {
-		return err
-	}
-	var rewriter eval.Rewriter
-	if hasHistory(set) {
-		answerer, err := a.openAnswerer(ctx)
-		if err != nil {
-			return err
-		}
-		rewriter = rewriting{answerer}
-	}
-	bar := a.progress.bar("asking", items)
-	report, err := eval.Retrieval(ctx, set, retriever, rewriter, corpus, gold, legs(k.Legs), func(done, total int) { bar.set(int64(done), int64(total)) })
-	bar.done()
-	if err != nil {
-		return err
-	}
-	if k.JSON {
-		return json.NewEncoder(os.Stdout).Encode(report)
-	}
-	printLegs(report, k.Legs)
-	return nil
-}
-
-// index makes the set searchable and says how its passages are known to the qrels.
-func (k evalRetrievalCmd) index(ctx context.Context, a *app, set *eval.Dataset) (corpus string, gold eval.GoldID, err error) {
-	pipeline, err := a.openPipeline(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	if k.Docs {
-		corpus = scratchName(set, "docs", pipeline)
-		bar := a.progress.bar("ingesting "+set.Name+"/docs", items)
-		report, err := pipeline.Run(ctx, eval.Tenant, corpus, []string{filepath.Join(k.Dir, "docs")}, func(p ingest.Progress) {
-			bar.set(int64(p.Documents+p.Unchanged+p.Failed), int64(p.DocumentsKnown))
-		})
-		bar.done()
-		for _, f := range report.Failed {
-			a.progress.step("  failed %s: %s", f.Path, f.Reason)
-		}
-		return corpus, byPage, err
-	}
-	corpus = scratchName(set, "corpus", pipeline)
-	bar := a.progress.bar("indexing "+set.Name, items)
-	x := eval.Indexer{Store: pipeline.Store, Splitter: pipeline.Splitter, Embedder: pipeline.Embedder, Progress: func(done, total int) { bar.set(int64(done), int64(total)) }}
-	err = x.Index(ctx, set, corpus)
-	bar.done()
-	return corpus, eval.ByPath, err
 }
 
 // byPage is eval.ByPage for documents that were ingested from a folder named docs.
