@@ -16,6 +16,8 @@ type modelsCmd struct {
 	Rm     modelsRmCmd     `cmd:"" help:"Remove models from this machine."`
 	Verify modelsVerifyCmd `cmd:"" help:"Compare models on this machine with their checksums."`
 	Probe  modelsProbeCmd  `cmd:"" help:"Run one model on JSON lines: tokens, logits, vectors, scores."`
+
+	Convert modelsConvertCmd `cmd:"" help:"Make a GGUF file from a Hugging Face folder or an ONNX encoder."`
 }
 
 type modelsListCmd struct{}

@@ -1,10 +1,7 @@
 package convert
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"ragd/llm/gguf"
 	"ragd/llm/quant"
@@ -23,6 +20,9 @@ type Options struct {
 	Heads   int    // attention heads, for ONNX files without a config.json
 	Licence string // general.license, an SPDX name; default: none
 	Source  string // general.source: where the weights come from; default: none
+
+	// Progress, if set, is called before each piece of tensor data; an error ends the conversion with that error.
+	Progress func(done, total int64) error
 }
 
 // model is what a converter knows before the first byte is written: metadata and tensors in order.
@@ -40,58 +40,56 @@ type tensor struct {
 	emit  func(write func([]byte) error) error
 }
 
-// write writes m to path, through a temporary file in the same folder that is renamed when it is complete and on disk.
-func (m *model) write(path string, o Options) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+// write writes m to path.
+func (m *model) write(path string, o Options) error {
+	return gguf.Create(path, m.arch, func(w *gguf.Writer) error {
+		w.SetString("general.type", "model")
+		w.SetString("general.name", o.Name)
+		if o.Licence != "" {
+			w.SetString("general.license", o.Licence)
+		}
+		if o.Source != "" {
+			w.SetString("general.source", o.Source)
+		}
+		w.SetUint("general.quantization_version", 2)
+		w.SetUint(VersionKey, Version)
+		m.meta(w)
+		var done, total int64
+		for _, t := range m.tensors {
+			w.Declare(t.name, t.typ, t.shape...)
+			total += t.nbytes()
+		}
+		if err := w.Begin(); err != nil {
+			return err
+		}
+		for _, t := range m.tensors {
+			if err := t.emit(func(b []byte) error {
+				if o.Progress != nil {
+					if err := o.Progress(done, total); err != nil {
+						return err
+					}
+				}
+				done += int64(len(b))
+				return w.Write(t.name, b)
+			}); err != nil {
+				return fmt.Errorf("tensor %s: %w", t.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// nbytes is the size of the data; 0 for a shape that Declare is about to refuse.
+func (t *tensor) nbytes() int64 {
+	elems := 1
+	for _, n := range t.shape {
+		elems *= n
+	}
+	n, err := t.typ.RowBytes(elems)
 	if err != nil {
-		return err
+		return 0
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	buf := bufio.NewWriterSize(f, 1<<20)
-	w := gguf.NewWriter(buf, m.arch)
-	w.SetString("general.type", "model")
-	w.SetString("general.name", o.Name)
-	if o.Licence != "" {
-		w.SetString("general.license", o.Licence)
-	}
-	if o.Source != "" {
-		w.SetString("general.source", o.Source)
-	}
-	w.SetUint("general.quantization_version", 2)
-	w.SetUint(VersionKey, Version)
-	m.meta(w)
-	for _, t := range m.tensors {
-		w.Declare(t.name, t.typ, t.shape...)
-	}
-	if err := w.Begin(); err != nil {
-		return err
-	}
-	for _, t := range m.tensors {
-		if err := t.emit(func(b []byte) error { return w.Write(t.name, b) }); err != nil {
-			return fmt.Errorf("tensor %s: %w", t.name, err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	if err := buf.Flush(); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil { // CreateTemp makes it private
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return int64(n)
 }
 
 // FileVersion returns the Version with which a converter of this package wrote the file at path; 0 when it did not write
