@@ -29,6 +29,8 @@ var allowed = map[string][]string{
 	"llm/sched":         {"llm/grammar", "llm/kvcache", "llm/model", "llm/sample"},
 	"llm":               {"llm/chat", "llm/gguf", "llm/grammar", "llm/kernel", "llm/kvcache", "llm/model", "llm/quant", "llm/sample", "llm/sched", "llm/tokenizer"},
 	"llm/convert":       {"llm/gguf", "llm/quant"},
+	"llm/quantize":      {"llm/gguf", "llm/kernel", "llm/model", "llm/quant", "llm/sample", "llm/tokenizer"},
+	"llm/distill":       {"llm/gguf", "llm/kernel", "llm/model", "llm/quant", "llm/tokenizer"},
 	"embed":             {"llm", "llm/gguf", "llm/kernel", "llm/model", "llm/tokenizer"},
 	"retrieve":          {"embed"},
 	"retrieve/analysis": {},
@@ -42,7 +44,7 @@ var allowed = map[string][]string{
 	"eval":              {"answer", "embed", "ingest", "retrieve", "store"},
 	"web":               {},
 	"server":            {"answer", "embed", "ingest", "llm", "llm/chat", "llm/sample", "retrieve", "store", "web"},
-	"bench":             {"llm/gguf", "llm/kernel", "llm/model"},
+	"bench":             {"embed", "llm", "llm/gguf", "llm/kernel", "llm/model", "llm/sample", "llm/tokenizer"},
 }
 
 // owned names the third-party modules that may be imported by certain packages only.
