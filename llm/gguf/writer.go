@@ -94,9 +94,12 @@ func (w *Writer) SetFloats(key string, list []float32) {
 
 // Copy adds all metadata of f, byte for byte, except keys that w has already: set what should differ before. The
 // alignment is not copied; w always writes the default.
-func (w *Writer) Copy(f *File) {
+func (w *Writer) Copy(f *File) { w.CopyPrefix(f, "") }
+
+// CopyPrefix is Copy for the keys that begin with prefix, for example "tokenizer.".
+func (w *Writer) CopyPrefix(f *File, prefix string) {
 	for _, key := range f.Keys() {
-		if w.keys[key] || key == "general.alignment" {
+		if w.keys[key] || key == "general.alignment" || !strings.HasPrefix(key, prefix) {
 			continue
 		}
 		v := f.values[key]
