@@ -32,12 +32,12 @@ const (
 // (K-quants: superElems; floats: 1) of panelRows rows.
 type layout struct {
 	kind   kind
-	elems  int                                 // elements of a row in one block
-	nbytes int                                 // bytes of one block of a panel
-	head   int                                 // bytes before the levels
-	sub    int                                 // bytes of the levels of 32 elements
-	zero   int32                               // subtracted from the stored unsigned levels
-	pack   func(dst []byte, r int, src []byte) // see pack.go; nil for floats
+	elems  int                               // elements of a row in one block
+	nbytes int                               // bytes of one block of a panel
+	head   int                               // bytes before the levels
+	sub    int                               // bytes of the levels of 32 elements
+	zero   int32                             // subtracted from the stored unsigned levels
+	pack   func(dst, src []byte, stride int) // see pack.go; nil for floats
 }
 
 // Blocks of 32 elements: half scales [16], half minima [16] where there are some, four vectors of levels (low nibble:

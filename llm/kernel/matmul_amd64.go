@@ -17,6 +17,20 @@ func quantize(dst []record, stride int, x []float32) {
 	quantizeAVX2((*byte)(unsafe.Pointer(&dst[0])), stride*recordBytes, &x[0], len(x)/blockElems)
 }
 
+// interleave writes the first n words of 16 rows to dst, word by word: [n][16]. Rows lie stride bytes apart in src.
+func interleave(dst, src []byte, stride, n int) {
+	quads := n / 4
+	if active == Generic || quads == 0 {
+		interleaveGeneric(dst, src, stride, n)
+		return
+	}
+	_, _ = dst[cacheLine*n-1], src[(panelRows-1)*stride+4*n-1]
+	interleaveAVX2(&dst[0], &src[0], stride, quads)
+	if done := 4 * quads; done < n {
+		interleaveGeneric(dst[cacheLine*done:], src[4*done:], stride, n-done)
+	}
+}
+
 // unpack unpacks n blocks of 32 elements of a panel, from block b, into panel p of the tile. For K-quants b and n are
 // multiples of eight.
 func unpack(m *Matrix, dst *quantTile, p, panel, b, n int) {

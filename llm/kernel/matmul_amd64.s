@@ -504,6 +504,79 @@ row:
 	VZEROUPPER
 	RET
 
+// func interleaveAVX2(dst *byte, src *byte, stride int, quads int)
+// Requires: AVX, AVX2
+TEXT ·interleaveAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ stride+16(FP), DX
+	MOVQ quads+24(FP), CX
+
+quad:
+	MOVQ        SI, AX
+	VMOVDQU     (AX), X0
+	ADDQ        DX, AX
+	VMOVDQU     (AX), X1
+	ADDQ        DX, AX
+	VMOVDQU     (AX), X2
+	ADDQ        DX, AX
+	VMOVDQU     (AX), X3
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y0, Y0
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y1, Y1
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y2, Y2
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y3, Y3
+	ADDQ        DX, AX
+	VPUNPCKLDQ  Y1, Y0, Y4
+	VPUNPCKHDQ  Y1, Y0, Y5
+	VPUNPCKLDQ  Y3, Y2, Y6
+	VPUNPCKHDQ  Y3, Y2, Y7
+	VPUNPCKLQDQ Y6, Y4, Y8
+	VPUNPCKHQDQ Y6, Y4, Y9
+	VMOVDQU     Y8, (DI)
+	VMOVDQU     Y9, 64(DI)
+	VPUNPCKLQDQ Y7, Y5, Y8
+	VPUNPCKHQDQ Y7, Y5, Y9
+	VMOVDQU     Y8, 128(DI)
+	VMOVDQU     Y9, 192(DI)
+	VMOVDQU     (AX), X0
+	ADDQ        DX, AX
+	VMOVDQU     (AX), X1
+	ADDQ        DX, AX
+	VMOVDQU     (AX), X2
+	ADDQ        DX, AX
+	VMOVDQU     (AX), X3
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y0, Y0
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y1, Y1
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y2, Y2
+	ADDQ        DX, AX
+	VINSERTI128 $0x01, (AX), Y3, Y3
+	ADDQ        DX, AX
+	VPUNPCKLDQ  Y1, Y0, Y4
+	VPUNPCKHDQ  Y1, Y0, Y5
+	VPUNPCKLDQ  Y3, Y2, Y6
+	VPUNPCKHDQ  Y3, Y2, Y7
+	VPUNPCKLQDQ Y6, Y4, Y8
+	VPUNPCKHQDQ Y6, Y4, Y9
+	VMOVDQU     Y8, 32(DI)
+	VMOVDQU     Y9, 96(DI)
+	VPUNPCKLQDQ Y7, Y5, Y8
+	VPUNPCKHQDQ Y7, Y5, Y9
+	VMOVDQU     Y8, 160(DI)
+	VMOVDQU     Y9, 224(DI)
+	ADDQ        $0x00000010, SI
+	ADDQ        $0x00000100, DI
+	DECQ        CX
+	JNZ         quad
+	VZEROUPPER
+	RET
+
 // func unpackQ4_0AVX512(dst *byte, src *byte, n int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·unpackQ4_0AVX512(SB), NOSPLIT, $0-24

@@ -20,6 +20,8 @@ func vectorRows(*Matrix) int { return 0 }
 
 func gemv(*Matrix, *Input, int, int, []float32, int) { panic("kernel: gemv without assembly") }
 
+func interleave(dst, src []byte, stride, n int) { interleaveGeneric(dst, src, stride, n) }
+
 func quantize(dst []record, stride int, x []float32) { quantizeGeneric(dst, stride, x) }
 
 func (pr *Product) storeTile(c []float32, t0, t1, from int) { pr.storeTileGeneric(c, t0, t1, from) }

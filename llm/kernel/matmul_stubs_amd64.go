@@ -46,6 +46,11 @@ func storeTileBiasAVX2(dst *float32, stride int, c *float32, rows int, bias *flo
 //go:noescape
 func storeTileBiasAddAVX2(dst *float32, stride int, c *float32, rows int, bias *float32)
 
+// interleaveAVX2 writes four times quads words of 16 rows, stride bytes apart, to dst word by word.
+//
+//go:noescape
+func interleaveAVX2(dst *byte, src *byte, stride int, quads int)
+
 // unpackQ4_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape

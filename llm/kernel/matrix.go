@@ -44,29 +44,22 @@ func NewMatrix(p *Pool, a *Arena, t quant.Type, rows, cols int, data []byte, flo
 	return m, nil
 }
 
-// pack fills a panel from n rows of type t. Blocks come first and rows second: what is written stays in the L1 cache.
+// pack fills a panel from n rows of type t. Rows that the matrix does not have are zero.
 func (m *Matrix) pack(dst []byte, t quant.Type, src []byte, n int) {
 	if m.typ != t {
 		src = decodeToF32(t, src, n*m.cols)
 	}
-	rowBytes := len(src) / n
+	stride := len(src) / n
+	if n < panelRows {
+		src = append(make([]byte, 0, panelRows*stride), src...)[:panelRows*stride]
+	}
 	if m.layout.kind == kindFloat {
-		word := m.layout.nbytes / panelRows
-		for k := 0; k < rowBytes; k += cacheLine {
-			var rows [panelRows][]byte
-			for r := range n {
-				rows[r] = src[r*rowBytes+k : r*rowBytes+min(k+cacheLine, rowBytes)]
-			}
-			packFloats(dst[k/word*m.layout.nbytes:], rows[:n], word)
-		}
+		packFloats(dst, src, stride, m.cols, m.layout.nbytes/panelRows)
 		return
 	}
 	_, nbytes := t.Block()
-	for b := range rowBytes / nbytes {
-		block := dst[b*m.layout.nbytes : (b+1)*m.layout.nbytes]
-		for r := range n {
-			m.layout.pack(block, r, src[r*rowBytes+b*nbytes:][:nbytes])
-		}
+	for b := range stride / nbytes {
+		m.layout.pack(dst[b*m.layout.nbytes:(b+1)*m.layout.nbytes], src[b*nbytes:], stride)
 	}
 }
 

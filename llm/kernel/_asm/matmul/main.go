@@ -36,6 +36,7 @@ func main() {
 	peak()
 	quantize()
 	storeTile()
+	interleave()
 	for _, f := range formats {
 		unpack512(f)
 		for _, m := range []int{1, 2, 3, 4, 8} {
