@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -24,7 +25,7 @@ type commands struct {
 	Parse   parseCmd   `cmd:"" help:"Show what ragd reads out of one file (no database needed)."`
 	Models  modelsCmd  `cmd:"" help:"List, fetch, verify, remove and probe models."`
 	Eval    evalCmd    `cmd:"" help:"Measure retrieval on a set of questions with known passages."`
-	Bench   benchCmd   `cmd:"" help:"Measure prefill and decode speed and the time to the first token."`
+	Bench   benchCmd   `cmd:"" help:"Measure speed and memory on this machine, beside other engines if asked."`
 	Doctor  doctorCmd  `cmd:"" help:"Check models, database, memory and processor, and say what to do."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database schema up to date (or to another version, with --to)."`
 	Config  configCmd  `cmd:"" help:"Print the configuration in force."`
@@ -92,11 +93,17 @@ func version() string {
 	if !ok {
 		return "unknown"
 	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			v += " " + s.Value[:12]
+	return strings.TrimSuffix(info.Main.Version+" "+commit(), " ")
+}
+
+// commit is the one that this binary was built from, as far as the Go tool recorded it.
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return s.Value[:12]
+			}
 		}
 	}
-	return v
+	return ""
 }
