@@ -8,10 +8,12 @@ ALTER TABLE api_keys ADD tokens_per_day      bigint  NOT NULL DEFAULT 0 CHECK (t
 -- What a limited key has used. One row per key, updated by every process that serves it; a key without limits has none. fillfactor: an update stays
 -- on its page (HOT), because no indexed column changes.
 CREATE TABLE key_usage (
-    key    bigint      PRIMARY KEY REFERENCES api_keys ON DELETE CASCADE,
+    tenant text        NOT NULL,
+    key    bigint      NOT NULL REFERENCES api_keys ON DELETE CASCADE,
     due    timestamptz NOT NULL, -- when the requests so far would be done at the key's rate: the one number of the generic cell rate algorithm
     day    date        NOT NULL,
-    tokens bigint      NOT NULL  -- on that day, UTC
+    tokens bigint      NOT NULL, -- on that day, UTC
+    PRIMARY KEY (tenant, key)
 ) WITH (fillfactor = 50);
 
 -- What keys changed, and what they were refused. Never a text of a document, question or answer.
@@ -29,11 +31,12 @@ CREATE TABLE audit_log (
 );
 CREATE INDEX audit_log_age ON audit_log (tenant, at);
 
--- ragd_isolate puts row-level security on every table that has a tenant. A session that sets ragd.tenant sees and writes rows of that tenant only,
--- whatever its statements say; one that does not, such as the ingestion worker's, is not restricted. It is called again after later steps, so a
--- table that they add is covered, too.
+-- ragd_isolate puts row-level security on every table that has a tenant. Sessions that work for one tenant take the role ragd_tenant and set
+-- ragd.tenant: they see and write rows of that tenant only, whatever their statements say. The owner, as whom the ingestion worker and the command
+-- line work, is above it; COPY, which the worker uses, is not possible under it. It is called again after later steps, so that tables which they add
+-- are covered, too.
 --
--- A superuser is above row-level security: where ragd connects as one, its restricted sessions take the role ragd_tenant.
+-- A user who may not make roles needs help once: CREATE ROLE ragd_tenant NOLOGIN; GRANT ragd_tenant TO the_user. Until then the belt is off.
 -- The setting is read in a sub-select, once per statement rather than once per row.
 -- +goose StatementBegin
 CREATE FUNCTION ragd_isolate() RETURNS void LANGUAGE plpgsql AS $$
@@ -41,22 +44,28 @@ DECLARE
     t regclass;
 BEGIN
     FOR t IN SELECT c.oid FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
-        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT (c.relrowsecurity AND c.relforcerowsecurity) LOOP
-        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', t);
-        EXECUTE format('CREATE POLICY tenant ON %s USING ((SELECT coalesce(current_setting(''ragd.tenant'', true), '''')) IN (tenant, ''''))', t);
+        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relrowsecurity LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', t);
+        EXECUTE format('CREATE POLICY tenant ON %s USING (tenant = (SELECT current_setting(''ragd.tenant'')))', t);
     END LOOP;
-    IF NOT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) THEN
-        RETURN;
-    END IF;
     BEGIN
         CREATE ROLE ragd_tenant NOLOGIN;
-    EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; -- roles belong to the server: another database has made it
+    EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL; -- roles belong to the server: another database has made it
     END;
+    IF to_regrole('ragd_tenant') IS NULL THEN
+        RETURN;
+    END IF;
+    IF NOT pg_has_role('ragd_tenant', 'MEMBER') THEN
+        BEGIN
+            EXECUTE format('GRANT ragd_tenant TO %I', current_user);
+        EXCEPTION WHEN insufficient_privilege THEN RETURN;
+        END;
+    END IF;
     IF NOT has_schema_privilege('ragd_tenant', current_schema(), 'USAGE') THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO ragd_tenant', current_schema());
     END IF;
     FOR t IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
-        AND NOT has_table_privilege('ragd_tenant', c.oid, 'SELECT') LOOP
+        AND (c.relrowsecurity OR c.relname = 'embedding_spaces') AND NOT has_table_privilege('ragd_tenant', c.oid, 'SELECT') LOOP
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO ragd_tenant', t);
     END LOOP;
 END $$;
@@ -71,7 +80,7 @@ DECLARE
 BEGIN
     FOR p IN SELECT format('%I.%I', schemaname, tablename) AS t FROM pg_policies WHERE policyname = 'tenant' AND schemaname = current_schema() LOOP
         EXECUTE format('DROP POLICY tenant ON %s', p.t);
-        EXECUTE format('ALTER TABLE %s NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY', p.t);
+        EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', p.t);
     END LOOP;
 END $$;
 -- +goose StatementEnd

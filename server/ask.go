@@ -11,7 +11,6 @@ import (
 
 	"ragd/answer"
 	"ragd/llm/sample"
-	"ragd/retrieve"
 )
 
 // Answerer answers questions. *answer.Answerer implements it.
@@ -39,7 +38,7 @@ type turn struct {
 
 func (r askRequest) question() answer.Question {
 	q := answer.Question{
-		Text: r.Question, Filter: retrieve.Filter{Corpora: r.Corpora}, Passages: r.Passages, MaxTokens: r.MaxTokens,
+		Text: r.Question, Passages: r.Passages, MaxTokens: r.MaxTokens,
 		Sampling: sample.Params{Temperature: r.Temperature, TopP: r.TopP, Seed: r.Seed},
 	}
 	for _, t := range r.History {
@@ -76,7 +75,11 @@ func (s *Server) ask(c *gin.Context) {
 		return
 	}
 	q := body.question()
-	q.Filter.Tenant, q.Namespace = s.tenant(c), s.tenant(c)
+	q.Namespace = s.tenant(c)
+	if q.Filter, err = s.filter(c, body.Corpora); err != nil {
+		s.fail(c, err)
+		return
+	}
 	if body.Stream || strings.Contains(c.GetHeader("Accept"), "text/event-stream") {
 		s.askStream(c, q)
 		return
@@ -125,6 +128,7 @@ func (s *Server) sendEvent(c *gin.Context, out *stream, e answer.Event) error {
 // answered counts and logs one answer, without its text.
 func (s *Server) answered(c *gin.Context, a *answer.Answer) {
 	s.metrics.answered(a)
+	s.charge(c, a.Usage.PromptTokens+a.Usage.OutputTokens)
 	s.log.Info("answered", slog.String("request_id", requestID(c)), slog.Bool("abstained", a.Abstained), slog.Int("citations", len(a.Citations)),
 		slog.Int("prompt_tokens", a.Usage.PromptTokens), slog.Int("cached_tokens", a.Usage.CachedTokens), slog.Int("output_tokens", a.Usage.OutputTokens),
 		slog.Float64("first_token_ms", milliseconds(a.FirstToken)), slog.Float64("total_ms", milliseconds(a.Total)))

@@ -16,7 +16,6 @@ import (
 	"ragd/llm"
 	"ragd/llm/chat"
 	"ragd/llm/sample"
-	"ragd/retrieve"
 )
 
 // chatRequest is the part of an OpenAI chat completion request that ragd takes. Corpora is ours: when it is present ("*" for all), the last user message
@@ -275,7 +274,7 @@ func (r *chatReply) fromModel(messages []chat.Message) error {
 			return err
 		}
 	}
-	s.metrics.used(generated.Usage())
+	s.used(r.c, generated.Usage())
 	return r.finish(text.String(), nil, generated.FinishReason(), generated.Usage())
 }
 
@@ -287,13 +286,18 @@ func (r *chatReply) fromDocuments(messages []chat.Message) error {
 		return invalid("messages", "the last message must be the user's question")
 	}
 	q := answer.Question{
-		Text: last.Content, MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Namespace: s.tenant(r.c), Filter: retrieve.Filter{Tenant: s.tenant(r.c)},
+		Text: last.Content, MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Namespace: s.tenant(r.c),
 	}
 	if r.body.Temperature == nil {
 		q.Sampling.Temperature = 0 // answers from documents are reproducible unless asked otherwise
 	}
-	if !slices.Contains(r.body.Corpora, "*") {
-		q.Filter.Corpora = r.body.Corpora
+	corpora := r.body.Corpora
+	if slices.Contains(corpora, "*") {
+		corpora = nil
+	}
+	var err error
+	if q.Filter, err = s.filter(r.c, corpora); err != nil {
+		return err
 	}
 	for i := 0; i+1 < len(messages)-1; i++ {
 		if messages[i].Role == "user" && messages[i+1].Role == "assistant" {

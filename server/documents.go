@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -17,8 +18,9 @@ import (
 // Library is what the routes need of the database. *store.Store implements it.
 type Library interface {
 	Ping(ctx context.Context) error
+	Waiting(ctx context.Context) ([]store.Waiting, error)
 	Corpora(ctx context.Context, tenant string, names ...string) ([]store.Corpus, error)
-	Documents(ctx context.Context, tenant, corpus string, state ingest.State, after retrieve.DocumentID, limit int) ([]store.Document, error)
+	Documents(ctx context.Context, tenant string, corpora []string, state ingest.State, after retrieve.DocumentID, limit int) ([]store.Document, error)
 	DocumentByID(ctx context.Context, tenant string, id retrieve.DocumentID) (store.Document, error)
 	DocumentByPath(ctx context.Context, tenant, corpus, path string) (store.Document, error)
 	DeleteDocument(ctx context.Context, tenant string, id retrieve.DocumentID) error
@@ -78,7 +80,7 @@ const pageSize = 1000
 
 // documents is GET /v1/documents?corpus=&state=&after=&limit=.
 func (s *Server) documents(c *gin.Context) {
-	after, limit, err := page(c)
+	after, limit, err := page(c, "after")
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -88,7 +90,15 @@ func (s *Server) documents(c *gin.Context) {
 		s.fail(c, invalid("state", "state is %q; it must be one of %q", state, states))
 		return
 	}
-	found, err := s.Library.Documents(c.Request.Context(), s.tenant(c), c.Query("corpus"), state, retrieve.DocumentID(after), limit)
+	var corpora []string
+	if name := c.Query("corpus"); name != "" {
+		corpora = []string{name}
+	}
+	if corpora, err = s.reach(c, corpora); err != nil {
+		s.fail(c, err)
+		return
+	}
+	found, err := s.Library.Documents(c.Request.Context(), s.tenant(c), corpora, state, retrieve.DocumentID(after), limit)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -100,11 +110,12 @@ func (s *Server) documents(c *gin.Context) {
 	s.reply(c, http.StatusOK, gin.H{"documents": all, "has_more": len(all) == limit})
 }
 
-func page(c *gin.Context) (after int64, limit int, err error) {
+// page reads limit and the id in the query parameter cursor, at which a page begins.
+func page(c *gin.Context, cursor string) (id int64, limit int, err error) {
 	limit = pageSize
-	if text := c.Query("after"); text != "" {
-		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return 0, 0, invalid("after", "after is %q; it must be the id of a document", text)
+	if text := c.Query(cursor); text != "" {
+		if id, err = strconv.ParseInt(text, 10, 64); err != nil || id < 0 {
+			return 0, 0, invalid(cursor, "%s is %q; it must be the last id of the page before", cursor, text)
 		}
 	}
 	if text := c.Query("limit"); text != "" {
@@ -112,7 +123,7 @@ func page(c *gin.Context) (after int64, limit int, err error) {
 			return 0, 0, invalid("limit", "limit is %q; it must be between 1 and %d", text, pageSize)
 		}
 	}
-	return after, limit, nil
+	return id, limit, nil
 }
 
 // document is GET /v1/documents/{id}.
@@ -122,7 +133,7 @@ func (s *Server) document(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	d, err := s.Library.DocumentByID(c.Request.Context(), s.tenant(c), retrieve.DocumentID(id))
+	d, err := s.visibleDocument(c, retrieve.DocumentID(id))
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -130,10 +141,23 @@ func (s *Server) document(c *gin.Context) {
 	s.reply(c, http.StatusOK, documentOf(d))
 }
 
+// visibleDocument returns a document that the request's key may see.
+func (s *Server) visibleDocument(c *gin.Context, id retrieve.DocumentID) (store.Document, error) {
+	d, err := s.Library.DocumentByID(c.Request.Context(), s.tenant(c), id)
+	if err == nil && !s.sees(c, d.Corpus) {
+		err = fmt.Errorf("document %d: %w", id, store.ErrNotFound)
+	}
+	return d, err
+}
+
 // deleteDocument is DELETE /v1/documents/{id}: when it returns, nothing of the document is left, in the database or in the engine's caches.
 func (s *Server) deleteDocument(c *gin.Context) {
 	id, err := pathID(c)
 	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	if _, err := s.visibleDocument(c, retrieve.DocumentID(id)); err != nil {
 		s.fail(c, err)
 		return
 	}
@@ -152,7 +176,7 @@ func (s *Server) deleteDocument(c *gin.Context) {
 
 // corpora is GET /v1/corpora.
 func (s *Server) corpora(c *gin.Context) {
-	found, err := s.Library.Corpora(c.Request.Context(), s.tenant(c))
+	found, err := s.Library.Corpora(c.Request.Context(), s.tenant(c), caller(c).Corpora...)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -174,7 +198,12 @@ func (s *Server) passage(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	e, err := s.Library.Excerpt(c.Request.Context(), retrieve.PassageID(id), margin, retrieve.Filter{Tenant: s.tenant(c)})
+	f, err := s.filter(c, nil)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	e, err := s.Library.Excerpt(c.Request.Context(), retrieve.PassageID(id), margin, f)
 	if err != nil {
 		s.fail(c, err)
 		return

@@ -59,6 +59,7 @@ var statuses = []struct {
 	{errStopping, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
 	{llm.ErrClosed, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
 	{llm.ErrUnhealthy, http.StatusServiceUnavailable, "engine_unhealthy", "the language model stopped after an internal error; ragd has to be restarted"},
+	{errNoCorpus, http.StatusNotFound, "not_found", ""},
 	{store.ErrNotFound, http.StatusNotFound, "not_found", ""},
 	{store.ErrIndexMismatch, http.StatusConflict, "index_mismatch", ""},
 	{store.ErrUnavailable, http.StatusServiceUnavailable, "database_unavailable", "the database cannot be reached; try again shortly"},
@@ -77,7 +78,10 @@ func describe(err error, requestID string) (int, errorDetail) {
 	var bad *badRequest
 	var refused *ingest.Error
 	var tooLarge *http.MaxBytesError
+	var limit *store.LimitError
 	switch {
+	case errors.As(err, &limit):
+		return http.StatusTooManyRequests, detailOf(http.StatusTooManyRequests, "rate_limit_exceeded", "", limit.Error())
 	case errors.As(err, &bad):
 		return bad.status, detailOf(bad.status, bad.code, bad.param, bad.message)
 	case errors.As(err, &tooLarge):
@@ -163,7 +167,10 @@ const statusClientLeft = 499
 
 func retryAfter(err error) time.Duration {
 	var busy *llm.BusyError
+	var limit *store.LimitError
 	switch {
+	case errors.As(err, &limit):
+		return max(limit.RetryAfter, time.Second)
 	case errors.As(err, &busy):
 		return max(busy.RetryAfter, time.Second)
 	case errors.Is(err, errFull), errors.Is(err, store.ErrUnavailable):

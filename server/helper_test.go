@@ -197,10 +197,22 @@ func (f *fakes) Corpora(context.Context, string, ...string) (list []store.Corpus
 	return list, err
 }
 
-func (f *fakes) Documents(_ context.Context, _, corpus string, state ingest.State, after retrieve.DocumentID, limit int) (list []store.Document, err error) {
+func (f *fakes) Waiting(context.Context) (list []store.Waiting, err error) {
+	err = f.locked(func() error {
+		for _, k := range f.corpora {
+			if k.Waiting > 0 {
+				list = append(list, store.Waiting{Tenant: store.DefaultTenant, Corpus: k.Name, Index: k.Index, Versions: k.Waiting})
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (f *fakes) Documents(_ context.Context, _ string, corpora []string, state ingest.State, after retrieve.DocumentID, limit int) (list []store.Document, err error) {
 	err = f.locked(func() error {
 		for _, d := range f.documents {
-			if (corpus == "" || d.Corpus == corpus) && (state == "" || d.State == state) && d.ID > after && len(list) < limit {
+			if (len(corpora) == 0 || slices.Contains(corpora, d.Corpus)) && (state == "" || d.State == state) && d.ID > after && len(list) < limit {
 				list = append(list, d)
 			}
 		}

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -38,21 +36,30 @@ func (s *Server) routes() http.Handler {
 		r.GET(path, handler)
 		r.HEAD(path, handler)
 	}
-	r.GET("/metrics", s.local, s.authorize, s.metrics.serve)
+	r.GET("/metrics", s.local, s.authorize, s.may(Admin), s.operator, s.metrics.serve)
 
 	v1 := r.Group("/v1", s.local, s.authorize, s.admit)
-	v1.POST("/ask", s.ask)
-	v1.POST("/search", s.search)
-	v1.POST("/rerank", s.rerank)
-	v1.GET("/corpora", s.corpora)
-	v1.GET("/documents", s.documents)
-	v1.POST("/documents", s.upload)
-	v1.GET("/documents/:id", s.document)
-	v1.DELETE("/documents/:id", s.deleteDocument)
-	v1.GET("/passages/:id", s.passage)
-	v1.GET("/models", s.models)
-	v1.POST("/chat/completions", s.chatCompletions)
-	v1.POST("/embeddings", s.embeddings)
+	v1.GET("/key", s.whoami)
+	read := v1.Group("", s.may(Read))
+	read.POST("/ask", s.ask)
+	read.POST("/search", s.search)
+	read.POST("/rerank", s.rerank)
+	read.GET("/corpora", s.corpora)
+	read.GET("/documents", s.documents)
+	read.GET("/documents/:id", s.document)
+	read.GET("/passages/:id", s.passage)
+	read.GET("/models", s.models)
+	read.POST("/chat/completions", s.chatCompletions)
+	read.POST("/embeddings", s.embeddings)
+	write := v1.Group("", s.may(Write))
+	write.POST("/documents", s.upload)
+	write.DELETE("/documents/:id", s.deleteDocument)
+	admin := v1.Group("", s.may(Admin), s.haveKeys)
+	admin.GET("/keys", s.keys)
+	admin.POST("/keys", s.createKey)
+	admin.POST("/keys/:id/rotate", s.rotateKey)
+	admin.DELETE("/keys/:id", s.revokeKey)
+	admin.GET("/audit", s.auditLog)
 
 	files := http.FileServerFS(web.Files())
 	r.NoRoute(func(c *gin.Context) {
@@ -122,10 +129,10 @@ func (s *Server) secure(c *gin.Context) {
 	}
 }
 
-// local guards a server without a key. All that protects it is that other sites cannot reach it from a user's browser: neither by a form or script
+// local guards a server that needs no key. All that protects it is that other sites cannot reach it from a user's browser: neither by a form or script
 // (Sec-Fetch-Site, Origin) nor by a name of theirs that resolves to this machine (Host).
 func (s *Server) local(c *gin.Context) {
-	if s.config.APIKey != "" {
+	if s.config.APIKey != "" || s.config.NeedKey {
 		return
 	}
 	host := c.Request.Host
@@ -180,19 +187,6 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// authorize lets a request pass that carries the key, or any when there is none.
-func (s *Server) authorize(c *gin.Context) {
-	if s.config.APIKey == "" {
-		return
-	}
-	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
-	sent := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sent[:], s.keyHash[:]) != 1 {
-		c.Header("WWW-Authenticate", "Bearer")
-		s.fail(c, &badRequest{status: http.StatusUnauthorized, code: "invalid_api_key", message: "send the server's API key as Authorization: Bearer KEY"})
-	}
-}
-
 // admit passes a request through the gate.
 func (s *Server) admit(c *gin.Context) {
 	if err := s.gate.enter(); err != nil {
@@ -214,9 +208,6 @@ func (s *Server) observe(c *gin.Context) {
 	s.metrics.observe(c.FullPath(), status, took)
 	s.log.Info("request", "request_id", requestID(c), "method", c.Request.Method, "route", c.FullPath(), "status", status, "ms", milliseconds(took))
 }
-
-// tenant owns what a request may see. One key serves one tenant.
-func (s *Server) tenant(*gin.Context) string { return "" }
 
 // ready reports whether requests would succeed now; ?verbose names each part. It tells strangers no more than that.
 func (s *Server) ready(c *gin.Context) {

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
-
-	"ragd/retrieve"
 )
 
 // searchRequest is the body of POST /v1/search.
@@ -35,7 +33,12 @@ func (s *Server) search(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	found, err := s.Retriever.Retrieve(c.Request.Context(), body.Query, retrieve.Filter{Tenant: s.tenant(c), Corpora: body.Corpora}, cmp.Or(body.Limit, 10))
+	f, err := s.filter(c, body.Corpora)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	found, err := s.Retriever.Retrieve(c.Request.Context(), body.Query, f, cmp.Or(body.Limit, 10))
 	if err != nil {
 		s.fail(c, err)
 		return

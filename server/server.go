@@ -20,7 +20,8 @@ import (
 // Config tunes a [Server]. Its zero value listens on loopback without a key.
 type Config struct {
 	Listen       string        // host:port; "" means 127.0.0.1:8080
-	APIKey       string        // what clients must send as a bearer token; needed beyond loopback
+	APIKey       string        // the server's own key, which permits everything in the default tenant; "" means that there is none
+	NeedKey      bool          // refuse requests without a key, also on loopback; without it an APIKey alone makes keys necessary
 	UploadBytes  int64         // largest upload; 0 means 256 MiB
 	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
 	Version      string        // of the program, for the metrics
@@ -62,11 +63,12 @@ type Pipeline interface {
 	Run(ctx context.Context, tenant, corpus string, paths []string, progress func(ingest.Progress)) (ingest.Report, error)
 }
 
-// Parts are what the routes call; Reranker may be nil.
+// Parts are what the routes call; Reranker and Keys may be nil.
 type Parts struct {
 	Answerer  Answerer
 	Retriever Retriever
 	Library   Library
+	Keys      Keys
 	Pipeline  Pipeline
 	Embedder  embed.Embedder
 	Reranker  retrieve.Reranker
@@ -86,8 +88,8 @@ type Server struct {
 	handler http.Handler
 }
 
-// ErrKeyNeeded is returned by [New] for a listener beyond loopback without a key.
-var ErrKeyNeeded = errors.New("server: listening beyond loopback needs an API key: set RAGD_API_KEY (or --api-key-file), or listen on 127.0.0.1")
+// ErrKeyNeeded is returned by [New] for a listener beyond loopback that would need no key.
+var ErrKeyNeeded = errors.New("server: listening beyond loopback needs an API key: make one with 'ragd keys create', set RAGD_API_KEY (or --api-key-file), or listen on 127.0.0.1")
 
 // New returns a server for p. It does not listen yet.
 func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
@@ -96,7 +98,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: listen address %q: %w; write host:port, for example 127.0.0.1:8080", c.Listen, err)
 	}
-	if c.APIKey == "" && !loopback(host) {
+	if c.APIKey == "" && !c.NeedKey && !loopback(host) {
 		return nil, ErrKeyNeeded
 	}
 	s := &Server{

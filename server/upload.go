@@ -34,6 +34,10 @@ func (s *Server) upload(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
+	if _, err := s.reach(c, []string{candidate.Corpus}); err != nil {
+		s.fail(c, err)
+		return
+	}
 	candidate.Tenant = s.tenant(c)
 	outcome, _, err := s.Pipeline.Add(c.Request.Context(), candidate, data)
 	if err != nil {

@@ -36,23 +36,20 @@ func (s *Server) work(ctx context.Context) {
 
 // workOff ingests what waits now, corpus by corpus.
 func (s *Server) workOff(ctx context.Context) error {
-	corpora, err := s.Library.Corpora(ctx, "")
+	waiting, err := s.Library.Waiting(ctx)
 	if err != nil {
 		return err
 	}
-	for _, k := range corpora {
-		if k.Waiting == 0 {
-			continue
-		}
+	for _, k := range waiting {
 		if k.Index != s.Pipeline.Index() { // vectors of two models in one corpus would make it useless
-			s.log.Warn("documents wait for another embedding model", "corpus", k.Name, "waiting", k.Waiting, "model", k.Index.Model)
+			s.log.Warn("documents wait for another embedding model", "tenant", k.Tenant, "corpus", k.Corpus, "waiting", k.Versions, "model", k.Index.Model)
 			continue
 		}
-		report, err := s.Pipeline.Run(ctx, "", k.Name, nil, nil)
+		report, err := s.Pipeline.Run(ctx, k.Tenant, k.Corpus, nil, nil)
 		if err != nil {
 			return err
 		}
-		s.log.Info("ingested", "corpus", k.Name, "documents", report.Documents, "passages", report.Passages, "failed", len(report.Failed))
+		s.log.Info("ingested", "tenant", k.Tenant, "corpus", k.Corpus, "documents", report.Documents, "passages", report.Passages, "failed", len(report.Failed))
 	}
 	return nil
 }

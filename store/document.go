@@ -50,10 +50,10 @@ func scanDocument(row pgx.CollectableRow) (d Document, err error) {
 	return d, err
 }
 
-// Documents lists documents in the order of their ids, those after the id given, at most limit. corpus "" is all; state "" is every state.
-func (s *Store) Documents(ctx context.Context, tenant, corpus string, state ingest.State, after retrieve.DocumentID, limit int) ([]Document, error) {
-	rows, err := s.pool.Query(ctx, documentColumns+`WHERE d.tenant = $1 AND ($2 = '' OR c.name = $2) AND ($3 = '' OR v.state = $3) AND d.id > $4 ORDER BY d.id LIMIT $5`,
-		tenantOf(tenant), clean(corpus), string(state), after, limit)
+// Documents lists documents in the order of their ids, those after the id given, at most limit. No corpora are all; state "" is every state.
+func (s *Store) Documents(ctx context.Context, tenant string, corpora []string, state ingest.State, after retrieve.DocumentID, limit int) ([]Document, error) {
+	rows, err := s.pool.Query(ctx, documentColumns+`WHERE d.tenant = $1 AND ($2::text[] IS NULL OR c.name = ANY ($2)) AND ($3 = '' OR v.state = $3) AND d.id > $4 ORDER BY d.id LIMIT $5`,
+		tenantOf(tenant), orNull(corpora), string(state), after, limit)
 	if err != nil {
 		return nil, wrap("list documents", err)
 	}

@@ -12,6 +12,7 @@ import (
 type Retention struct {
 	Retired time.Duration // versions that a newer one replaced; answers that cite them can be followed until then
 	Answers time.Duration
+	Audit   time.Duration
 }
 
 // Maintain does what is not to be done while somebody waits: vector indexes for large spaces, and the removal of what is older than retention allows.
@@ -29,6 +30,11 @@ func (s *Store) Maintain(ctx context.Context, keep Retention) error {
 		}
 		if keep.Answers > 0 {
 			if _, err := tx.Exec(ctx, `DELETE FROM answers WHERE created_at < now() - $1::interval`, keep.Answers); err != nil {
+				return err
+			}
+		}
+		if keep.Audit > 0 {
+			if _, err := tx.Exec(ctx, `DELETE FROM audit_log WHERE at < now() - $1::interval`, keep.Audit); err != nil {
 				return err
 			}
 		}

@@ -19,9 +19,6 @@ import (
 	"ragd/retrieve"
 )
 
-// DefaultTenant is the tenant of an installation without tenants; the empty name means it.
-const DefaultTenant = "default"
-
 // Errors on which a caller acts.
 var (
 	// ErrNotFound: there is no such corpus, document, passage or answer for this tenant.
@@ -50,6 +47,7 @@ func Open(ctx context.Context, url string, logger *slog.Logger) (*Store, error) 
 		return nil, fmt.Errorf("store: open database %q on %s: %w", config.ConnConfig.Database, config.ConnConfig.Host, err)
 	}
 	config.AfterConnect = configure
+	config.PrepareConn = confine
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
@@ -103,7 +101,10 @@ func prepare(ctx context.Context, config *pgx.ConnConfig) error {
 		if err := installVector(ctx, conn); err != nil {
 			return err
 		}
-		return migrateUp(ctx, config)
+		if err := migrateUp(ctx, config); err != nil {
+			return err
+		}
+		return isolate(ctx, conn)
 	})
 }
 
@@ -218,14 +219,6 @@ func (s *Store) tx(ctx context.Context, fn func(pgx.Tx) error) error {
 // read runs fn in one read-only transaction that sees one snapshot. Such a transaction never waits and never has to be repeated.
 func (s *Store) read(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
-}
-
-// tenantOf is the tenant that a filter or source means.
-func tenantOf(name string) string {
-	if name == "" {
-		return DefaultTenant
-	}
-	return clean(name)
 }
 
 // clean makes s storable: PostgreSQL's text is valid UTF-8 without NUL. Text that an ingest reader made is clean already.

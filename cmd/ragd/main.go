@@ -20,6 +20,7 @@ type commands struct {
 
 	Demo    demoCmd    `cmd:"" help:"Everything at once on the sample corpus: models, database, three questions, the page. Start here."`
 	Serve   serveCmd   `cmd:"" help:"Serve the page and the HTTP API."`
+	Keys    keysCmd    `cmd:"" help:"Make, list, rotate and revoke API keys; show what was done with them."`
 	Ask     askCmd     `cmd:"" help:"Ask a question and read the cited answer."`
 	Ingest  ingestCmd  `cmd:"" help:"Read files and folders into a corpus; unchanged files are skipped, an interrupted run goes on."`
 	Parse   parseCmd   `cmd:"" help:"Show what ragd reads out of one file (no database needed)."`

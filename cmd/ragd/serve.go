@@ -21,7 +21,7 @@ func (serveCmd) Help() string {
 /openapi.yaml describes it. Stops on the first interrupt after running answers have ended, on the second at once.
 
   ragd serve
-  RAGD_API_KEY=$(openssl rand -hex 24) ragd serve --listen 0.0.0.0:8080
+  ragd keys create --name team --role editor && ragd serve --listen 0.0.0.0:8080
   curl -N localhost:8080/v1/ask -d '{"question":"How many vacation days do I have?","stream":true}'`
 }
 
@@ -62,8 +62,13 @@ func (a *app) serve(ctx ctxBinding, c server.Config) error {
 	if err != nil {
 		return err
 	}
+	hasKeys, err := a.db.HasKeys(ctx)
+	if err != nil {
+		return err
+	}
+	c.NeedKey = c.NeedKey || hasKeys
 	s, err := server.New(server.Parts{
-		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Pipeline: pipeline, Embedder: a.embedder,
+		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Keys: a.db, Pipeline: pipeline, Embedder: a.embedder,
 		Reranker: reranker, Engine: engine,
 	}, c, a.log)
 	if err != nil {
