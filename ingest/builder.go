@@ -14,6 +14,7 @@ type builder struct {
 	limit    int64  // bytes of text
 	blocks   []Block
 	pages    []Page
+	geometry Geometry
 	warnings []string
 	title    string
 	err      error // first limit that was hit; everything after it is dropped
@@ -169,10 +170,10 @@ func (b *builder) verbatim(text string, blocks []Block) {
 
 // document is the finished document. Unpaged text becomes one page numbered 0.
 func (b *builder) document(kind string) *Document {
-	d := &Document{Kind: kind, Title: cleanLines(b.title), Text: b.string(), Blocks: b.blocks, Warnings: b.warnings}
+	d := &Document{Kind: kind, Title: cleanLines(b.title), Text: b.string(), Blocks: b.blocks, Geometry: b.geometry, Warnings: b.warnings}
 	b.endPage()
 	if d.Pages = b.pages; len(d.Pages) == 0 {
-		d.Pages = []Page{{0, 0, len(d.Text)}}
+		d.Pages = []Page{{End: len(d.Text)}}
 	}
 	d.Pages[0].Start = 0 // text before the first slide or sheet
 	return d

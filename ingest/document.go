@@ -8,13 +8,15 @@ type Document struct {
 	Text     string   // normalised text; see the package's invariants
 	Pages    []Page   // cover Text in order; a format without pages has one with Number 0
 	Blocks   []Block  // in order of Start, not overlapping; text between blocks is white space
+	Geometry Geometry // where the words of PDF pages lie
 	Warnings []string // stable codes such as WarnGarbled, each at most once
 }
 
 // Page is a page, slide or sheet.
 type Page struct {
-	Number     int // 1-based; 0 in formats without pages
-	Start, End int // bytes of Document.Text
+	Number     int  // 1-based; 0 in formats without pages
+	Start, End int  // bytes of Document.Text
+	OCR        bool `json:",omitempty"` // read from its picture, so there may be mistakes
 }
 
 // BlockKind says what a stretch of text is.
@@ -54,6 +56,7 @@ const (
 	WarnEmptyPages  = "empty_pages" // some pages have no text layer
 	WarnTruncated   = "truncated"   // a limit left content out
 	WarnAttachments = "attachments" // attached or embedded files were not read
+	WarnOCR         = "ocr"         // some text was read from pictures: there may be mistakes
 )
 
 // Passage is a piece of a document, small enough to embed and to cite.

@@ -10,7 +10,8 @@ type Limits struct {
 	Ratio       int64         // decompressed : compressed beyond the first 16 MiB; default 200
 	Entries     int           // members of an archive, parts of a mail; default 20,000
 	Depth       int           // containers within containers; default 8
-	Time        time.Duration // wall clock of one Parse; default 2 minutes
+	Time        time.Duration // wall clock of one Parse, OCR apart; default 2 minutes
+	OCR         *OCR          // nil: pictures of text are not read
 }
 
 func (l Limits) withDefaults() Limits {

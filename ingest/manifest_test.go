@@ -37,6 +37,16 @@ func TestManifest(t *testing.T) {
 		t.Skip("RAGD_REFS is not set: no handed files")
 	}
 	dir := filepath.Join(root, "data", "files")
+	for _, row := range manifest(t, dir) {
+		t.Run(row.Path, func(t *testing.T) {
+			d, err := ParseFile(t.Context(), filepath.Join(dir, filepath.FromSlash(row.Path)), Limits{})
+			row.check(t, d, err)
+		})
+	}
+}
+
+func manifest(t *testing.T, dir string) (rows []manifestRow) {
+	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "manifest.jsonl"))
 	require.NoError(t, err)
 	defer f.Close()
@@ -45,12 +55,10 @@ func TestManifest(t *testing.T) {
 	for lines.Scan() {
 		var row manifestRow
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &row))
-		t.Run(row.Path, func(t *testing.T) {
-			d, err := ParseFile(t.Context(), filepath.Join(dir, filepath.FromSlash(row.Path)), Limits{})
-			row.check(t, d, err)
-		})
+		rows = append(rows, row)
 	}
 	require.NoError(t, lines.Err())
+	return rows
 }
 
 func (row manifestRow) check(t *testing.T, d *Document, err error) {

@@ -45,7 +45,7 @@ func TestPptx(t *testing.T) {
 		"ppt/slides/_rels/slide1.xml.rels", relsOf("notesSlide", "../notesSlides/n1.xml"),
 		"ppt/notesSlides/n1.xml", `<p:notes `+drawNS+`><p:cSld><p:spTree>`+shape("sldImg", line("image"))+shape("body", line("Say hello."))+`</p:spTree></p:cSld></p:notes>`))
 	require.Equal(t, "Plan\n\n- one\n  - two\n\nk\tv\nx\t9\n\nSay hello.", d.Text)
-	require.Equal(t, []Page{{1, 0, len(d.Text)}}, d.Pages)
+	require.Equal(t, []Page{{Number: 1, End: len(d.Text)}}, d.Pages)
 	require.Equal(t, "Plan", d.Title)
 }
 
@@ -130,7 +130,7 @@ func TestPlainHeadings(t *testing.T) {
 }
 
 func TestHyphenation(t *testing.T) {
-	h := newHyphenation([][]pdfLine{{{text: "well-known methods compile the interprocedural analysis; mixed words have a mode"}}})
+	h := newHyphenation([]pdfPage{{lines: []pdfLine{{text: "well-known methods compile the interprocedural analysis; mixed words have a mode"}}}})
 	for in, want := range map[string]string{
 		"com\ufffepile":               "compile",
 		"well\ufffeknown":             "well-known",

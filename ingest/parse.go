@@ -25,8 +25,10 @@ func Parse(ctx context.Context, name string, data []byte, limits Limits) (*Docum
 	if signature(data) == "pdf" {
 		_, _ = pdfPool() // compiling PDFium once is no fault of this document; its error comes back in readPDF
 	}
-	limited, cancel := context.WithTimeout(ctx, limits.Time)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.deadline = newDeadline(limits.Time, cancel)
+	defer s.deadline.timer.Stop()
 	type result struct {
 		d   *Document
 		err error

@@ -82,6 +82,10 @@ func readPDF(ctx context.Context, s *source, b *builder) error {
 		}
 	}()
 	p := &pdfReader{s: s, pdf: instance}
+	engine, noOCR := s.OCR.engine(ctx)
+	if noOCR == nil {
+		p.ocr = &ocrPages{ocrEngine: engine, s: s}
+	}
 	err = p.read(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -97,7 +101,7 @@ func readPDF(ctx context.Context, s *source, b *builder) error {
 		if err := p.unsound(); err != nil {
 			return err
 		}
-		return failf(NoText, "%s has no text layer on any of its %d pages (a scan, or drawings only); run it through OCR, for example with ocrmypdf, and ingest the result", s.name, len(p.pages))
+		return p.needsOCR(noOCR)
 	}
 	if p.empty > 0 {
 		b.warn(WarnEmptyPages)
@@ -111,8 +115,11 @@ type pdfReader struct {
 	pdf   pdfium.Pdfium
 	doc   references.FPDF_DOCUMENT
 	title string
-	pages [][]pdfLine
+	pages []pdfPage
 	empty int // pages without text
+
+	toShown affine    // of the page at hand
+	ocr     *ocrPages // nil: pages without text stay so
 }
 
 // pdfLine is one line of text as PDFium orders them, with what its first and
@@ -126,6 +133,7 @@ type pdfLine struct {
 	size        float64 // of the font as it appears on the page
 	bold        bool
 	vertical    bool
+	words       []pdfWord
 }
 
 func (p *pdfReader) read(ctx context.Context) error {
@@ -148,15 +156,18 @@ func (p *pdfReader) read(ctx context.Context) error {
 		return failf(TooLarge, "%s has %d pages, over the limit of %d; split it", p.s.name, count.PageCount, p.s.Entries)
 	}
 	failed := 0
-	for i := range count.PageCount {
+	p.pages = make([]pdfPage, count.PageCount)
+	for i := range p.pages {
 		if err := ctx.Err(); err != nil {
-			return err
+			break
 		}
-		lines, err := p.page(i)
-		if err != nil { // one bad page does not spoil the others
+		if err := p.page(ctx, i); err != nil { // one bad page does not spoil the others
 			failed++
 		}
-		p.pages = append(p.pages, lines)
+	}
+	p.ocr.wait()
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if failed == count.PageCount {
 		return failf(Corrupt, "%s: none of its %d pages can be read; the file is damaged, get a fresh copy", p.s.name, failed)
@@ -190,22 +201,29 @@ func (p *pdfReader) damaged(err error) error {
 	return failf(Corrupt, "%s cannot be read as a PDF (%v); the file is damaged or cut off, get a fresh copy", p.s.name, err)
 }
 
-// page reads the lines of page i.
-func (p *pdfReader) page(i int) ([]pdfLine, error) {
+// page reads page i.
+func (p *pdfReader) page(ctx context.Context, i int) error {
+	read := &p.pages[i]
 	loaded, err := p.pdf.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: p.doc, Index: i})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer p.pdf.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page})
 	page := requests.Page{ByReference: &loaded.Page}
-	lines, err := p.lines(page)
-	if err != nil {
-		return nil, err
+	if p.toShown, read.width, read.height, err = p.shown(page); err != nil {
+		return err
 	}
-	if columns := p.columns(page, lines); columns != nil {
-		lines = columns
+	if read.lines, err = p.lines(page); err != nil {
+		return err
 	}
-	return append(lines, p.annotations(page)...), nil
+	if columns := p.columns(page, read.lines); columns != nil {
+		read.lines = columns
+	}
+	if p.ocr != nil && p.pictured(page, read) {
+		p.recognise(ctx, page, read)
+	}
+	read.notes = p.annotations(page)
+	return nil
 }
 
 // lines reads the page's text, in PDFium's order.
@@ -235,6 +253,7 @@ func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
 			lead := utf16Len(text[:strings.Index(text, trimmed)])
 			line := pdfLine{text: trimmed}
 			p.measure(tp.TextPage, &line, unit+lead, unit+lead+utf16Len(trimmed)-1)
+			line.words = p.words(tp.TextPage, trimmed, unit+lead)
 			lines, units = append(lines, line), append(units, unit+lead)
 		}
 		unit += utf16Len(raw)
@@ -343,6 +362,7 @@ func (p *pdfReader) columnObjects(page requests.Page) []pdfLine {
 		l.left, l.right, l.first, l.last = -float64(o.box.Top), -float64(o.box.Bottom), float64(o.box.Left), float64(o.box.Left)
 		l.size = (l.right - l.left) / float64(max(utf8.RuneCountInString(l.text), 1))
 		l.height = l.size
+		l.words = p.spread(l.text, structs.FPDF_FS_RECTF{Left: o.box.Left, Top: o.box.Top, Right: o.box.Right, Bottom: o.box.Bottom})
 		lines = append(lines, l)
 	}
 	return lines
@@ -371,25 +391,36 @@ func (p *pdfReader) annotations(page requests.Page) []pdfLine {
 	}
 	var lines []pdfLine
 	for i := range min(count.Count, 1000) {
-		if text := strings.TrimSpace(p.annotation(page, i)); text != "" {
-			lines = append(lines, pdfLine{text: text})
+		if text, box := p.annotation(page, i); text != "" {
+			lines = append(lines, pdfLine{text: text, words: p.boxed(text, box)})
 		}
 	}
 	return lines
 }
 
-func (p *pdfReader) annotation(page requests.Page, i int) string {
+// annotation is the text of annotation i, "" if it shows none, and its place.
+func (p *pdfReader) annotation(page requests.Page, i int) (text string, box Rect) {
 	got, err := p.pdf.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: i})
 	if err != nil {
-		return ""
+		return "", box
 	}
 	defer p.pdf.FPDFPage_CloseAnnot(&requests.FPDFPage_CloseAnnot{Annotation: got.Annotation})
-	subtype, err := p.pdf.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: got.Annotation})
+	if text = strings.TrimSpace(p.annotationText(got.Annotation)); text == "" {
+		return "", box
+	}
+	if at, err := p.pdf.FPDFAnnot_GetRect(&requests.FPDFAnnot_GetRect{Annotation: got.Annotation}); err == nil {
+		box = p.toShown.rect(float64(at.Rect.Left), float64(at.Rect.Bottom), float64(at.Rect.Right), float64(at.Rect.Top))
+	}
+	return text, box
+}
+
+func (p *pdfReader) annotationText(annotation references.FPDF_ANNOTATION) string {
+	subtype, err := p.pdf.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: annotation})
 	if err != nil {
 		return ""
 	}
 	value := func(key string) string {
-		v, err := p.pdf.FPDFAnnot_GetStringValue(&requests.FPDFAnnot_GetStringValue{Annotation: got.Annotation, Key: key})
+		v, err := p.pdf.FPDFAnnot_GetStringValue(&requests.FPDFAnnot_GetStringValue{Annotation: annotation, Key: key})
 		if err != nil { // the annotation has no such entry
 			return ""
 		}

@@ -34,13 +34,16 @@ func (k *pdfBlock) isTable() bool { return k.rows >= 2 && k.rows*3 >= k.lines*2 
 // layout turns lines into blocks: paragraphs by spacing and indentation,
 // headings by size and weight against the body text.
 func (p *pdfReader) layout(b *builder) {
+	for i := range p.pages {
+		p.pages[i].lines = append(p.pages[i].lines, p.pages[i].notes...)
+	}
 	hyphens := newHyphenation(p.pages)
 	pages := make([][]pdfBlock, len(p.pages))
-	for i, lines := range p.pages {
-		for j := range lines {
-			lines[j].text = pdfText(hyphens.resolve(lines[j].text))
+	for i, page := range p.pages {
+		for j := range page.lines {
+			page.lines[j].text = pdfText(hyphens.resolve(page.lines[j].text))
 		}
-		pages[i] = pageBlocks(lines)
+		pages[i] = pageBlocks(page.lines)
 	}
 	levels := headingLevels(pages)
 	for i, blocks := range pages {
@@ -61,11 +64,16 @@ func (p *pdfReader) layout(b *builder) {
 				b.add(Paragraph, 0, text)
 			}
 		}
+		b.pages[i].OCR = p.pages[i].ocr
+		p.place(b, i)
 		if blank {
 			p.empty++
 		}
 		if garbled.excessive() {
 			b.warn(WarnGarbled)
+		}
+		if p.pages[i].ocr {
+			b.warn(WarnOCR)
 		}
 	}
 	b.title = p.documentTitle(b)
@@ -369,10 +377,10 @@ func printable(s string) string {
 // part of the word, by how the document writes the word elsewhere.
 type hyphenation struct{ words map[string]int }
 
-func newHyphenation(pages [][]pdfLine) hyphenation {
+func newHyphenation(pages []pdfPage) hyphenation {
 	h := hyphenation{make(map[string]int)}
-	for _, lines := range pages {
-		for _, l := range lines {
+	for _, page := range pages {
+		for _, l := range page.lines {
 			for w := range strings.FieldsSeq(l.text) {
 				if !strings.ContainsAny(w, "\ufffe\x02") {
 					h.words[bareWord(w)]++

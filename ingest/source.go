@@ -7,6 +7,8 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync"
+	"time"
 )
 
 // source is one file being read: the file itself, or a member of a container.
@@ -22,6 +24,26 @@ type budget struct {
 	Limits
 	expanded int64
 	entries  int
+	deadline *deadline
+}
+
+// deadline is when reading must end. Recognising pages puts it off.
+type deadline struct {
+	mu    sync.Mutex
+	at    time.Time
+	timer *time.Timer
+}
+
+func newDeadline(d time.Duration, expire func()) *deadline {
+	return &deadline{at: time.Now().Add(d), timer: time.AfterFunc(d, expire)}
+}
+
+// extend puts the end off by d.
+func (l *deadline) extend(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = l.at.Add(d)
+	l.timer.Reset(time.Until(l.at))
 }
 
 // member is data found inside s. It shares s's budget.

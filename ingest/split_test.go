@@ -107,7 +107,7 @@ func TestSplitRandom(t *testing.T) {
 				}
 				d.Blocks = append(d.Blocks, b)
 			}
-			d.Pages = append(d.Pages, Page{page + 1, start, text.Len()})
+			d.Pages = append(d.Pages, Page{Number: page + 1, Start: start, End: text.Len()})
 		}
 		d.Text, d.Title = text.String(), strings.Repeat("Title ", rng.IntN(30))
 		s := &Splitter{MaxTokens: 16 + rng.IntN(300), Overlap: 1 + rng.IntN(60), Ends: wordEnds}
