@@ -99,6 +99,7 @@ func (m *Model) forwardBlock(b *Batch, lo, hi int) {
 func (m *Model) project(w *layer, rows int) {
 	c := m.config
 	m.layer = w
+	m.observe(w.inputs.attention, m.x, w.attnNorm, rows, c.Embd)
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, w.attnNorm, c.NormEps, w.q, w.k, w.v)
 	m.products = [3]kernel.Product{m.productQ(w), m.productK(w), m.productV(w)}
 	m.pool.MatMul(&m.input, m.products[:]...)
@@ -157,13 +158,16 @@ func (m *Model) finish(w *layer, rows int) {
 		row += s.N
 	}
 	w.attend.Run(p, m.step.seqs)
+	m.observe(w.inputs.output, m.heads, nil, rows, qCols)
 	m.addBranch(m.heads, rows, qCols, w.o, w.postAttnNorm)
 
+	m.observe(w.inputs.ffn, m.x, w.ffnNorm, rows, c.Embd)
 	m.input.SetRMSNorm(p, m.x, c.Embd, rows, c.Embd, w.ffnNorm, c.NormEps, w.gate, w.up)
 	m.products[0] = kernel.Product{W: w.gate, Dst: m.gate, Stride: c.FFN}
 	m.products[1] = kernel.Product{W: w.up, Dst: m.up, Stride: c.FFN}
 	p.MatMul(&m.input, m.products[:2]...)
 	m.rows.each(rows, m.activateRow)
+	m.observe(w.inputs.down, m.gate, nil, rows, c.FFN)
 	m.addBranch(m.gate, rows, c.FFN, w.down, w.postFFNNorm)
 }
 
@@ -180,6 +184,7 @@ func (m *Model) narrow(outs []int, lo int) {
 func (m *Model) logits(dst []float32, rows int) {
 	c := m.config
 	dst = dst[:rows*c.Vocab]
+	m.observe(headInput, m.x, m.norm, rows, c.Embd)
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, m.norm, c.NormEps, m.head)
 	m.products[0] = kernel.Product{W: m.head, Dst: dst, Stride: c.Vocab}
 	m.pool.MatMul(&m.input, m.products[:1]...)

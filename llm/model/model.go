@@ -36,11 +36,14 @@ type Model struct {
 	norm   []float32      // [E]
 	head   *kernel.Matrix // [V][E]
 	layers []layer
+	observation
 	buffers
 }
 
 // layer holds the weights of one block; nil where the Config has none.
 type layer struct {
+	inputs inputNames
+
 	attnNorm, ffnNorm         []float32 // [E]
 	qNorm, kNorm              []float32 // [D]
 	postAttnNorm, postFFNNorm []float32 // [E]
@@ -152,6 +155,7 @@ func (m *Model) loadWeights(l *loader, kv kernel.KVType) {
 
 func (w *layer) load(l *loader, c *Config, prefix string) {
 	qRows, kvRows := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	w.inputs = newInputNames(prefix, c.Fused)
 	w.attnNorm = l.vector(prefix+"attn_norm.weight", c.Embd)
 	w.ffnNorm = l.vector(prefix+"ffn_norm.weight", c.Embd)
 	if c.Fused {
@@ -197,6 +201,9 @@ func (m *Model) ContextTokens() int { return m.context }
 
 // Bytes is the memory held: weights, page store and buffers.
 func (m *Model) Bytes() int { return m.arena.Bytes() }
+
+// HugePages says in words which pages of the system back the memory.
+func (m *Model) HugePages() string { return m.arena.HugePages() }
 
 // CopyPage copies the keys and values of page src to dst in every layer (copy on
 // write of a shared page).

@@ -1,0 +1,361 @@
+package quantize
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"ragd/llm/gguf"
+	"ragd/llm/kernel"
+	"ragd/llm/model"
+	"ragd/llm/sample"
+	"ragd/llm/tokenizer"
+)
+
+// Text is the evaluation text for those who have none of their own: prose, figures, rules, a dialogue, code and a table,
+// written for this purpose.
+//
+//go:embed eval.txt
+var Text string
+
+// Quality compares a candidate with the model that it was made from. Every figure but Tokens and the speeds is a mean over
+// the scored positions, all of which see at least half a window.
+type Quality struct {
+	Tokens         int     // scored
+	Perplexity     float64 // of the candidate
+	BasePerplexity float64
+	MeanKL         float64 // nats from the base's next-token distribution to the candidate's
+	MedianKL       float64
+	P99KL          float64
+	MaxKL          float64
+	SameTop        float64 // share of positions at which both prefer the same token
+	RMSDeltaP      float64 // root mean square change of the probability of the text's own next token
+
+	BaseSpeed, Speed float64 // tokens per second of decoding, as the engine serves the files
+}
+
+// qualityWindow is the context of a scored window. It is short, so that a short text has several.
+const qualityWindow = 256
+
+// Compare runs base and candidate, two versions of one text generator, over text. The base runs with float weights where
+// they fit into memory. It fails when the vocabularies differ or the text is shorter than a window.
+func Compare(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, text string, progress func(done, total int)) (*Quality, error) {
+	q, err := compare(ctx, base, candidate, pool, text, progress)
+	if err != nil {
+		return nil, fmt.Errorf("quantize: compare: %w", err)
+	}
+	return q, nil
+}
+
+func compare(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, text string, progress func(done, total int)) (*Quality, error) {
+	tok, err := tokenizer.FromGGUF(base)
+	if err != nil {
+		return nil, err
+	}
+	q := &Quality{}
+	if q.BaseSpeed, err = decodeSpeed(base, pool); err != nil {
+		return nil, err
+	}
+	b, err := load(base, pool, qualityWindow, referenceFloat(base))
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	c, err := load(candidate, pool, qualityWindow, false)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if b.Vocab() != c.Vocab() {
+		return nil, fmt.Errorf("vocabularies of %d and %d tokens cannot be compared", b.Vocab(), c.Vocab())
+	}
+	window := min(qualityWindow, b.ContextTokens())
+	tokens := tok.Encode(text, true, false)
+	windows := len(tokens) / window
+	if windows == 0 {
+		return nil, fmt.Errorf("the text has %d tokens; at least %d are needed", len(tokens), window)
+	}
+	s := &scores{pool: pool, base: b, candidate: c}
+	for i := range windows {
+		w := slices.Clone(tokens[i*window:][:window])
+		if bos, ok := tok.BOS(); ok && tok.AddsBOS() {
+			w[0] = bos // as the reference tool does
+		}
+		if err := s.window(ctx, w); err != nil {
+			return nil, err
+		}
+		if progress != nil {
+			progress(i+1, windows)
+		}
+	}
+	s.summarise(q)
+	q.Speed, err = timeDecoding(c)
+	return q, err
+}
+
+// scores collects one entry per scored position.
+type scores struct {
+	pool            *kernel.Pool
+	base, candidate *model.Model
+
+	baseLog, log []float64 // log-probability of the text's next token
+	divergence   []float64
+	same         int
+}
+
+// window scores the second half of a window.
+func (s *scores) window(ctx context.Context, w []int32) error {
+	var rows [2]model.Batch
+	pages := pagesFor(len(w))
+	half := len(w) / 2
+	for lo := 0; lo < len(w)-1; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		hi, outs := half, 0
+		if lo >= half {
+			hi = min(lo+logitRows, len(w)-1) // the last token has no next one
+			outs = hi - lo
+		}
+		for i, m := range []*model.Model{s.base, s.candidate} {
+			rows[i].Tokens, rows[i].Out = w[lo:hi], count(outs)
+			rows[i].Seqs = []model.Seq{{N: hi - lo, Pos: lo, Pages: pages}}
+			if err := m.Forward(&rows[i]); err != nil {
+				return err
+			}
+		}
+		s.score(rows[0].Logits, rows[1].Logits, w[lo+1:hi+1], outs)
+		lo = hi
+	}
+	return nil
+}
+
+// score compares rows of logits; next[i] is the token that the text has after row i.
+func (s *scores) score(base, candidate []float32, next []int32, rows int) {
+	at := len(s.log)
+	s.baseLog, s.log = append(s.baseLog, make([]float64, rows)...), append(s.log, make([]float64, rows)...)
+	s.divergence = append(s.divergence, make([]float64, rows)...)
+	same := make([]bool, rows)
+	vocab := s.base.Vocab()
+	s.pool.Run(rows, func(i, _ int) {
+		b, c := base[i*vocab:][:vocab], candidate[i*vocab:][:vocab]
+		s.baseLog[at+i], s.log[at+i] = float64(sample.LogProb(b, next[i])), float64(sample.LogProb(c, next[i]))
+		s.divergence[at+i] = divergence(b, c)
+		same[i] = kernel.ArgMax(b) == kernel.ArgMax(c)
+	})
+	for _, x := range same {
+		if x {
+			s.same++
+		}
+	}
+}
+
+// divergence is Σ p ln(p/q) of two rows of logits, never below 0.
+func divergence(p, q []float32) float64 {
+	zp, zq := logSumExp(p), logSumExp(q)
+	sum := 0.0
+	for i := range p {
+		if lp := float64(p[i]) - zp; lp > -40 { // lighter tokens add nothing that a float64 keeps
+			sum += math.Exp(lp) * (lp - float64(q[i]) + zq)
+		}
+	}
+	return max(sum, 0)
+}
+
+func logSumExp(x []float32) float64 {
+	top := float64(slices.Max(x))
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Exp(float64(v) - top)
+	}
+	return top + math.Log(sum)
+}
+
+func (s *scores) summarise(q *Quality) {
+	n := float64(len(s.log))
+	q.Tokens = len(s.log)
+	var sum, baseSum, kl, square float64
+	for i := range s.log {
+		sum += s.log[i]
+		baseSum += s.baseLog[i]
+		kl += s.divergence[i]
+		d := math.Exp(s.log[i]) - math.Exp(s.baseLog[i])
+		square += d * d
+	}
+	slices.Sort(s.divergence)
+	at := func(share float64) float64 { return s.divergence[min(int(share*n), len(s.divergence)-1)] }
+	q.Perplexity, q.BasePerplexity = math.Exp(-sum/n), math.Exp(-baseSum/n)
+	q.MeanKL, q.MedianKL, q.P99KL, q.MaxKL = kl/n, at(0.5), at(0.99), at(1)
+	q.SameTop, q.RMSDeltaP = float64(s.same)/n, math.Sqrt(square/n)
+}
+
+// floatBytes is the largest model that runs with float weights as a reference: 2 billion weights.
+const floatBytes = 8 << 30
+
+// referenceFloat reports whether the weights of f are few enough for 4 bytes each.
+func referenceFloat(f *gguf.File) bool {
+	n := 0
+	for _, t := range f.Tensors() {
+		n += t.Rows() * t.Cols()
+	}
+	return 4*n <= floatBytes
+}
+
+// decodeSpeed loads f as the engine does and times it.
+func decodeSpeed(f *gguf.File, pool *kernel.Pool) (float64, error) {
+	m, err := load(f, pool, qualityWindow, false)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Close()
+	return timeDecoding(m)
+}
+
+// timeDecoding returns tokens per second over a few dozen single steps.
+func timeDecoding(m *model.Model) (float64, error) {
+	const warm, steps = 4, 24
+	pages := pagesFor(warm + steps)
+	b := model.Batch{Tokens: []int32{0}, Out: []int{0}}
+	var start time.Time
+	for i := range warm + steps {
+		if i == warm {
+			start = time.Now()
+		}
+		b.Seqs = []model.Seq{{N: 1, Pos: i, Pages: pages}}
+		if err := m.Forward(&b); err != nil {
+			return 0, err
+		}
+	}
+	return steps / time.Since(start).Seconds(), nil
+}
+
+// EncoderQuality compares a candidate of an embedding model or a reranker with the model that it was made from.
+type EncoderQuality struct {
+	Texts                 int
+	MeanCosine, MinCosine float64 // between the two vectors of a text; 0 for rerankers
+	SameNearest           float64 // share of texts whose nearest other text stays the same
+	MeanScore, MaxScore   float64 // absolute difference of the scores of pairs; 0 for embedding models
+}
+
+// CompareEncoders runs two versions of one encoder over the sentences of text.
+func CompareEncoders(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, text string) (*EncoderQuality, error) {
+	q, err := compareEncoders(ctx, base, candidate, pool, sentences(text))
+	if err != nil {
+		return nil, fmt.Errorf("quantize: compare: %w", err)
+	}
+	return q, nil
+}
+
+func compareEncoders(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, texts []string) (*EncoderQuality, error) {
+	if len(texts) < 2 {
+		return nil, fmt.Errorf("the text has %d sentences; at least 2 are needed", len(texts))
+	}
+	tok, err := tokenizer.FromGGUF(base)
+	if err != nil {
+		return nil, err
+	}
+	b, err := model.LoadEncoder(base, pool, model.Options{Float: referenceFloat(base)})
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	c, err := model.LoadEncoder(candidate, pool, model.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	q := &EncoderQuality{Texts: len(texts)}
+	if b.HasRankHead() {
+		return q, q.pairs(ctx, b, c, tok, texts)
+	}
+	return q, q.vectors(ctx, b, c, tok, texts)
+}
+
+func (q *EncoderQuality) pairs(ctx context.Context, b, c *model.Encoder, tok *tokenizer.Tokenizer, texts []string) error {
+	for i, text := range texts[1:] {
+		ids, types := tok.EncodePair(texts[i], text, b.MaxTokens())
+		var score [2]float32
+		for k, e := range []*model.Encoder{b, c} {
+			got, err := e.Score([][]int32{ids}, [][]int32{types})
+			if err != nil {
+				return err
+			}
+			score[k] = got[0]
+		}
+		d := math.Abs(float64(score[0]) - float64(score[1]))
+		q.MeanScore += d / float64(len(texts)-1)
+		q.MaxScore = max(q.MaxScore, d)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *EncoderQuality) vectors(ctx context.Context, b, c *model.Encoder, tok *tokenizer.Tokenizer, texts []string) error {
+	pooling := b.Pooling()
+	if pooling == model.PoolNone {
+		pooling = model.PoolMean
+	}
+	var vectors [2][][]float32
+	for _, text := range texts {
+		ids := tok.Encode(text, true, false)
+		ids = ids[:min(len(ids), b.MaxTokens())]
+		for k, e := range []*model.Encoder{b, c} {
+			v, err := e.Embed([][]int32{ids}, nil, pooling, true)
+			if err != nil {
+				return err
+			}
+			vectors[k] = append(vectors[k], v[0])
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	q.MinCosine = 1
+	for i := range texts {
+		cos := dot(vectors[0][i], vectors[1][i])
+		q.MeanCosine += cos / float64(len(texts))
+		q.MinCosine = min(q.MinCosine, cos)
+		if nearest(vectors[0], i) == nearest(vectors[1], i) {
+			q.SameNearest += 1 / float64(len(texts))
+		}
+	}
+	return nil
+}
+
+// nearest is the index of the other vector that is most similar to vector i.
+func nearest(vectors [][]float32, i int) int {
+	best, at := math.Inf(-1), -1
+	for j, v := range vectors {
+		if cos := dot(vectors[i], v); j != i && cos > best {
+			best, at = cos, j
+		}
+	}
+	return at
+}
+
+func dot(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
+
+// sentences cuts a text at line ends and full stops, roughly: it only has to give many short texts.
+func sentences(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		for _, s := range strings.SplitAfter(line, ". ") {
+			if s = strings.TrimSpace(s); len(s) > 20 {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
