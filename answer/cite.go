@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"ragd/arith"
 	"ragd/retrieve"
+	"ragd/verify"
 )
 
 // Citation is one marker of an answer, resolved to the bytes of its source.
@@ -21,6 +24,8 @@ type Citation struct {
 	Page        int     // 1-based; 0 in documents without pages
 	SourceStart int     // bytes of the quote in the document's normalised text
 	SourceEnd   int     //
+	CharStart   int     // characters (code points) of the quote in the passage's text
+	CharEnd     int     //
 	Quote       string  // the document's text at [SourceStart, SourceEnd)
 	Support     float64 // share of the statement's terms that the quote holds, rare terms and numbers counting more
 	Corrected   bool    // the model had named another passage
@@ -50,22 +55,37 @@ type Statement struct{ Start, End int }
 // citer takes a growing answer, checks each marker against the passages, corrects the ones that name a wrong passage, and resolves them to spans.
 type citer struct {
 	sources   []Source
-	evidence  []evidence // of each source
-	byRank    []int      // indices of sources, the most relevant first
+	question  string         // what stands in it need not stand in a source
+	computed  []arith.Number // results that the engine has computed
+	evidence  []evidence     // of each source
+	byRank    []int          // indices of sources, the most relevant first
 	weights   weights
 	text      strings.Builder // what was passed on
+	draft     strings.Builder // what the model wrote
 	held      string          // what may become a marker
 	claimFrom int             // in text: where the statement begins that the next marker cites
 	found     []Citation
-	loose     []Statement     // that nothing supports
+	parts     []part
 	said      map[string]bool // statements so far
 	repeats   bool            // the last statement had been said before; nothing after it is taken
 }
 
-func newCiter(sources []Source) *citer {
-	c := &citer{sources: sources, said: map[string]bool{}}
+// part is a statement with its markers: bytes [from, to) of the text, the statement [start, end) inside.
+type part struct {
+	from, start, end, to int
+	cited                []Citation
+	missing              []verify.Fact // details that its sources do not hold; offsets from start
+	support              float64
+	verdict              *verify.Verdict
+}
+
+func newCiter(sources []Source, question string, computed []Computation) *citer {
+	c := &citer{sources: sources, question: question, said: map[string]bool{}}
 	for _, s := range sources {
 		c.evidence = append(c.evidence, newEvidence(s.Passage.Text))
+	}
+	for _, x := range computed {
+		c.computed = append(c.computed, arith.Find(x.Result)...)
 	}
 	c.weights = weigh(c.evidence)
 	c.byRank = make([]int, len(sources))
@@ -78,6 +98,7 @@ func newCiter(sources []Source) *citer {
 
 // push takes newly generated text and returns what of it can be shown, with the citations that it completed.
 func (c *citer) push(text string) (string, []Citation) {
+	c.draft.WriteString(text)
 	text = c.held + text
 	shown := c.text.Len()
 	var fresh []Citation
@@ -144,38 +165,116 @@ func (c *citer) cite(named int) []Citation {
 		return nil
 	}
 	c.said[statement] = true
-	support := c.supports(statement)
-	most := slices.MaxFunc(support, func(a, b supportOf) int { return cmp.Compare(a.share, b.share) }).share
-	if most < minSupport {
-		c.loose = append(c.loose, Statement{start, end})
-		c.claimFrom = end
-		return nil
+	p := part{from: c.claimFrom, start: start, end: end}
+	chosen, missing, share := c.choose(statement)
+	p.missing, p.support = missing, share
+	if len(chosen) > 0 {
+		c.text.WriteByte(' ')
 	}
-	c.text.WriteByte(' ')
-	var cited []Citation
-	for _, i := range c.byRank {
-		s := support[i]
-		if s.share < citeShare*most || len(cited) == maxCited {
-			continue
-		}
-		c.text.WriteString("[" + strconv.Itoa(i+1) + "]")
-		p := &c.sources[i].Passage
-		cited = append(cited, Citation{
-			Marker: i + 1, Start: start, End: end, Passage: p.ID, Document: p.Document, Corpus: p.Corpus, Path: p.Path, Title: p.Title, Page: p.Page,
-			SourceStart: p.Start + s.start, SourceEnd: p.Start + s.end, Quote: p.Text[s.start:s.end], Support: s.share, Corrected: i != named-1,
-		})
+	for _, x := range chosen {
+		s := &c.sources[x.source]
+		c.text.WriteString("[" + strconv.Itoa(s.Marker) + "]")
+		p.cited = append(p.cited, citationOf(s, x.supportOf, start, end, s.Marker != named))
 	}
 	c.claimFrom = c.text.Len()
-	c.found = append(c.found, cited...)
-	return cited
+	p.to = c.claimFrom
+	c.found = append(c.found, p.cited...)
+	c.parts = append(c.parts, p)
+	return p.cited
 }
 
-// supports says how well each source supports a statement.
-func (c *citer) supports(statement string) []supportOf {
-	want := c.weights.of(statement)
-	all := make([]supportOf, len(c.evidence))
-	for i, e := range c.evidence {
-		all[i] = e.supports(want)
+func citationOf(s *Source, span supportOf, start, end int, corrected bool) Citation {
+	p := &s.Passage
+	before := utf8.RuneCountInString(p.Text[:span.start])
+	return Citation{
+		Marker: s.Marker, Start: start, End: end, Passage: p.ID, Document: p.Document, Corpus: p.Corpus, Path: p.Path, Title: p.Title, Page: p.Page,
+		SourceStart: p.Start + span.start, SourceEnd: p.Start + span.end, Quote: p.Text[span.start:span.end], Support: span.share, Corrected: corrected,
+		CharStart: before, CharEnd: before + utf8.RuneCountInString(p.Text[span.start:span.end]),
 	}
-	return all
+}
+
+// choice is a span of a source that a statement is cited to.
+type choice struct {
+	supportOf
+	source int // index
+}
+
+// choose returns the spans that carry a statement, none when nothing does, with the details of the statement that they lack and the best share.
+func (c *citer) choose(statement string) ([]choice, []verify.Fact, float64) {
+	want := c.weights.of(statement)
+	all := make([]choice, len(c.evidence))
+	most := 0.0
+	for i, e := range c.evidence {
+		all[i] = choice{e.supports(want), i}
+		most = max(most, all[i].share)
+	}
+	if most < minSupport {
+		return nil, nil, most
+	}
+	var chosen []choice
+	for _, i := range c.byRank {
+		if all[i].share >= citeShare*most && len(chosen) < maxCited && !c.contradicted(statement, all[i]) {
+			chosen = append(chosen, all[i])
+		}
+	}
+	missing := c.missing(statement, chosen)
+	if len(missing) > 0 || len(chosen) == 0 {
+		chosen, missing = c.lookAgain(statement, all, chosen, missing)
+	}
+	if len(missing) > 0 || len(chosen) == 0 {
+		return nil, missing, most
+	}
+	return chosen, nil, most
+}
+
+// contradicted reports a span that says the same with a negation more, or less.
+func (c *citer) contradicted(statement string, x choice) bool {
+	_, no := verify.Contradicts(statement, c.sources[x.source].Passage.Text[x.start:x.end])
+	return no
+}
+
+// missing returns the details of a statement that none of the spans holds, nor the title over one, nor the question.
+func (c *citer) missing(statement string, spans []choice) []verify.Fact {
+	var held strings.Builder
+	for _, x := range spans {
+		p := &c.sources[x.source].Passage
+		held.WriteString(p.Title + "\n" + p.Heading + "\n" + p.Path + "\n" + p.Text[x.start:x.end] + "\n")
+	}
+	return verify.Missing(statement, held.String(), c.question, c.computed...)
+}
+
+// lookAgain searches all passages for what the chosen spans lack, before a statement loses its citation: first for one span that holds every detail,
+// then for sentences that add what is missing.
+func (c *citer) lookAgain(statement string, all, chosen []choice, missing []verify.Fact) ([]choice, []verify.Fact) {
+	for _, i := range c.byRank {
+		if x := all[i]; x.share >= minSupport && !c.contradicted(statement, x) && len(c.missing(statement, []choice{x})) == 0 {
+			return []choice{x}, nil
+		}
+	}
+	for _, i := range c.byRank {
+		p := &c.sources[i].Passage
+		for _, s := range c.evidence[i].sentences {
+			if len(chosen) >= maxCited || len(missing) == 0 {
+				return chosen, missing
+			}
+			more := append(slices.Clone(chosen), choice{supportOf{s.Start, s.End, all[i].share}, i})
+			if all[i].share < minSupport || !holdsAny(p.Text[s.Start:s.End], missing) {
+				continue
+			}
+			if left := c.missing(statement, more); len(left) < len(missing) {
+				chosen, missing = more, left
+			}
+		}
+	}
+	return chosen, missing
+}
+
+// holdsAny is a cheap test before the careful one.
+func holdsAny(text string, facts []verify.Fact) bool {
+	for _, f := range facts {
+		if f.Kind != verify.NameFact || strings.Contains(strings.ToLower(text), strings.ToLower(strings.TrimSuffix(f.Text, "s"))) {
+			return true
+		}
+	}
+	return false
 }

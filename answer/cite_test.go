@@ -25,7 +25,7 @@ func sources(texts ...string) []Source {
 
 // cited pushes text in pieces of n bytes and returns what a reader saw.
 func cited(t *testing.T, text string, n int, from ...string) (string, []Citation) {
-	c := newCiter(sources(from...))
+	c := newCiter(sources(from...), "", nil)
 	var shown strings.Builder
 	for len(text) > 0 {
 		k := min(n, len(text))
@@ -75,7 +75,7 @@ func TestEveryPassageThatCarriesAStatementIsCited(t *testing.T) {
 }
 
 func TestARepeatedStatementEndsTheAnswer(t *testing.T) {
-	c := newCiter(sources(leave, study))
+	c := newCiter(sources(leave, study), "", nil)
 	c.push("There are 27 vacation days per year. [1] Unused budget lapses. [2]")
 	require.False(t, c.repeats)
 	shown, found := c.push(" There are 27 vacation days per year. [1]")
@@ -99,11 +99,11 @@ func TestBracketsInProseAreNoCitations(t *testing.T) {
 }
 
 func TestAnAnswerUnrelatedToThePassagesHasNoCitation(t *testing.T) {
-	c := newCiter(sources(leave, study))
+	c := newCiter(sources(leave, study), "", nil)
 	text, found := c.push("Paris lies on the Seine. [1] There are 27 vacation days. [1]")
 	require.Equal(t, "Paris lies on the Seine. There are 27 vacation days. [1]", text)
 	require.Len(t, found, 1)
-	require.Equal(t, []Statement{{0, len("Paris lies on the Seine.")}}, c.loose)
+	require.Equal(t, []Statement{{0, len("Paris lies on the Seine.")}}, looseOf(c))
 }
 
 func FuzzCiter(f *testing.F) {
@@ -120,4 +120,15 @@ func FuzzCiter(f *testing.F) {
 			require.Equal(t, p.Text[c.SourceStart-p.Start:c.SourceEnd-p.Start], c.Quote)
 		}
 	})
+}
+
+// looseOf returns the statements without a citation.
+func looseOf(c *citer) []Statement {
+	var all []Statement
+	for _, p := range c.parts {
+		if len(p.cited) == 0 {
+			all = append(all, Statement{p.start, p.end})
+		}
+	}
+	return all
 }

@@ -34,8 +34,12 @@ type Budget struct {
 // prompt is what the model gets.
 type prompt struct {
 	tokens  []llm.Token
+	text    string // the same as text
 	sources []Source
 	budget  Budget
+
+	documents string // the passages as written
+	turns     []Turn // of the history, that fit
 }
 
 // prompter writes prompts for one model.
@@ -93,7 +97,7 @@ func (p *prompter) build(q Question, ranked []retrieve.Scored, passageTokens int
 		}
 		if len(tokens)+q.MaxTokens <= p.context {
 			b.System = len(tokens) - b.Passages - b.History - b.Question
-			return prompt{tokens: tokens, sources: sources, budget: b}, nil
+			return prompt{tokens: tokens, text: string(p.tok.Decode(tokens, false)), sources: sources, budget: b, documents: documents, turns: turns}, nil
 		}
 		// The parts were counted one by one; joined, they can be a few tokens longer. Give up the oldest turn, then the last passage.
 		switch {
@@ -120,18 +124,20 @@ func (p *prompter) documents(ranked []retrieve.Scored, room int, b *Budget) (str
 			break
 		}
 		b.Passages += n
-		sources = append(sources, Source{Rank: i + 1, Scored: ranked[i]})
+		sources = append(sources, Source{Marker: i + 1, Rank: i + 1, Scored: ranked[i]})
 	}
 	b.Dropped = len(ranked) - len(sources)
-	if len(sources) > 0 {
-		sources = append(sources[1:], sources[0])
-	}
+	return writeDocuments(sources), sources
+}
+
+// writeDocuments writes the passages in the order in which the model reads them. The marker is the rank, so that an answer mostly begins with [1].
+func writeDocuments(sources []Source) string {
 	var text strings.Builder
 	for i := range sources {
-		sources[i].Marker = i + 1
-		text.WriteString(documentText(i+1, &sources[i].Passage))
+		s := &sources[(i+1)%len(sources)]
+		text.WriteString(documentText(s.Marker, &s.Passage))
 	}
-	return text.String(), sources
+	return text.String()
 }
 
 // documentText is one numbered passage. Text that looks like a marker at the start of a line cannot be told from ours by the model, so brackets around
@@ -172,4 +178,23 @@ func (p *prompter) messages(documents string, turns []Turn, question string) []c
 		head = ""
 	}
 	return append(m, chat.Message{Role: "user", Content: head + "Question: " + question})
+}
+
+// ask returns p with another question in place of its own; everything before it is shared.
+func (p *prompter) ask(base prompt, question string) (prompt, error) {
+	tokens, err := p.template.Encode(p.messages(base.documents, base.turns, question), true)
+	if err != nil {
+		return prompt{}, fmt.Errorf("answer: write the prompt: %w", err)
+	}
+	base.tokens, base.text = tokens, string(p.tok.Decode(tokens, false))
+	return base, nil
+}
+
+// without is the prompt of q without any passage and history.
+func (p *prompter) without(q Question) ([]llm.Token, error) {
+	tokens, err := p.template.Encode(p.messages("", nil, q.Text), true)
+	if err != nil {
+		return nil, fmt.Errorf("answer: write the prompt: %w", err)
+	}
+	return tokens, nil
 }

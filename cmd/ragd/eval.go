@@ -15,6 +15,7 @@ import (
 
 type evalCmd struct {
 	Retrieval evalRetrievalCmd `cmd:"" help:"Recall, nDCG and MRR of each leg on a set of questions with known passages."`
+	Grounded  evalGroundedCmd  `cmd:"" help:"Measure statements that people judged against their sources."`
 }
 
 // byPage is eval.ByPage for documents that were ingested from a folder named docs.

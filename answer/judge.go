@@ -1,0 +1,178 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"ragd/verify"
+)
+
+// Judged is a statement of the draft with what became of it.
+type Judged struct {
+	Text      string
+	Supported bool
+	Removed   bool          // it is not in the answer
+	Support   float64       // share of its terms that the best span holds
+	Checked   float64       // probability that its sources support it, by words and encoders; 0 when they were not asked
+	Missing   []verify.Fact // numbers, dates and names of it that its sources do not hold
+	Why       string        // it is not supported
+	Citations int
+}
+
+// settle ends a generation: the draft's statements with their citations.
+func (r *run) settle(c *citer, reason string) {
+	r.answer.Abstained, r.answer.Reason = false, ""
+	r.answer.Draft = strings.TrimSpace(c.draft.String())
+	r.answer.Finish = Finish(reason)
+	if c.repeats {
+		r.answer.Finish = FinishRepeat
+	}
+	r.parts, r.text, r.tail = c.parts, c.text.String(), c.text.String()[c.claimFrom:]
+	// What follows the last marker is the end of its sentence, or a statement that was not finished.
+	if strings.Trim(r.tail, ".!?;, \t\n") != "" {
+		if rest := strings.TrimLeft(r.tail, ".!?"); rest != r.tail {
+			r.tail = r.tail[:len(r.tail)-len(rest)]
+		} else {
+			r.tail = ""
+		}
+	}
+}
+
+// decide judges the statements, takes out what nothing supports, and withholds the answer when too little is left of it.
+func (r *run) decide(ctx context.Context, p prompt) error {
+	started := time.Now()
+	defer func() { r.answer.Verify = time.Since(started) }()
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	r.compose()
+	if err := r.lift(ctx); err != nil {
+		return err
+	}
+	if err := r.answered(ctx); err != nil {
+		return err
+	}
+	r.answer.Confidence = r.answer.Evidence.after()
+	switch {
+	case r.q.Insist:
+	case len(r.answer.Citations) == 0:
+		r.refuse("nothing in the passages supports what the model wrote")
+	case r.answer.Confidence < calibrated.Below:
+		r.refuse(fmt.Sprintf("the passages hardly answer the question (confidence %.2f, needed %.2f)", r.answer.Confidence, calibrated.Below))
+	}
+	return nil
+}
+
+// check lets the checker read every cited statement with its quotes.
+func (r *run) check(ctx context.Context) error {
+	if r.config.Checker == nil {
+		return nil
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		if len(p.cited) == 0 {
+			continue
+		}
+		var quotes []string
+		for _, c := range p.cited {
+			quotes = append(quotes, r.passage(c.Marker))
+		}
+		v, err := r.config.Checker.Check(ctx, r.text[p.start:p.end], quotes, r.answer.Query)
+		if err != nil {
+			return fmt.Errorf("answer: check a statement: %w", err)
+		}
+		p.verdict = &v
+	}
+	return nil
+}
+
+// passage is the text of the source that a marker names.
+func (r *run) passage(marker int) string {
+	for i := range r.answer.Sources {
+		if s := &r.answer.Sources[i]; s.Marker == marker {
+			return s.Passage.ForRanking()
+		}
+	}
+	return ""
+}
+
+// answered asks the cross-encoder whether the answer answers the question.
+func (r *run) answered(ctx context.Context) error {
+	if r.config.Checker == nil || r.config.Checker.Cross == nil {
+		return nil
+	}
+	logits, err := r.config.Checker.Cross.Score(ctx, r.answer.Query, []string{bareMarkers.ReplaceAllString(r.answer.Draft, "")})
+	if err != nil {
+		return fmt.Errorf("answer: check the answer: %w", err)
+	}
+	r.answer.Evidence.Answers = float64(logits[0])
+	return nil
+}
+
+// why says why a statement is not supported, or "".
+func (p *part) why() string {
+	switch {
+	case len(p.missing) > 0:
+		return fmt.Sprintf("no source holds the %s %q", p.missing[0].Kind, p.missing[0].Text)
+	case len(p.cited) == 0:
+		return "its words stand in no source"
+	case p.verdict != nil && !p.verdict.Supported:
+		return fmt.Sprintf("its sources say something else (probability %.2f)", p.verdict.Probability)
+	}
+	return ""
+}
+
+// compose builds the answer's text from the statements that stay.
+func (r *run) compose() {
+	var text strings.Builder
+	bare, last := 0, false
+	a := &r.answer
+	a.Citations, a.Statements, a.Unsupported = nil, nil, nil
+	for i := range r.parts {
+		p := &r.parts[i]
+		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Missing: p.missing, Why: p.why(), Citations: len(p.cited)}
+		if p.verdict != nil {
+			j.Checked = p.verdict.Probability
+		}
+		j.Supported = j.Why == ""
+		j.Removed = !j.Supported && !r.config.Keep
+		a.Evidence.Support += p.support / float64(len(r.parts))
+		lead := r.text[p.from:p.start]
+		switch {
+		case j.Removed:
+			bare++
+			if closing := strings.TrimSpace(lead); last && closing != "" { // it ends the statement before
+				text.WriteString(closing)
+			}
+		default:
+			if !last {
+				lead = strings.TrimLeft(lead, ".!?;, \t\n")
+				if text.Len() > 0 {
+					lead = " " + lead
+				}
+			}
+			text.WriteString(lead)
+			shift := text.Len() - p.start
+			if !j.Supported {
+				bare++
+				text.WriteString(r.text[p.start:p.end])
+				a.Unsupported = append(a.Unsupported, Statement{p.start + shift, p.end + shift})
+				break
+			}
+			text.WriteString(r.text[p.start:p.to])
+			for _, c := range p.cited {
+				c.Start, c.End = c.Start+shift, c.End+shift
+				a.Citations = append(a.Citations, c)
+			}
+		}
+		last = !j.Removed
+		a.Statements = append(a.Statements, j)
+	}
+	if last {
+		text.WriteString(r.tail)
+	}
+	a.Evidence.Bare = float64(bare) / float64(max(1, len(r.parts)))
+	a.Text = strings.TrimSpace(text.String())
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"ragd/eval"
+	"ragd/llm"
+	"ragd/verify"
+)
+
+type evalGroundedCmd struct {
+	File    string   `arg:"" help:"Statements with their sources and people's labels, one JSON object per line." type:"existingfile"`
+	Out     string   `help:"Results file; a second run with it measures only what is missing." required:"" type:"path"`
+	Helpers []string `help:"Which helpers to ask beside the words." default:"cross,embed,language" enum:"cross,embed,language,none"`
+}
+
+// Help is shown by ragd eval grounded --help.
+func (evalGroundedCmd) Help() string {
+	return `Measures what the groundedness checker sees of statements that people have judged: {"id","context" or "contexts","question","response","label"}
+with the labels supported and unsupported; others are left out. 'ragd eval fit' turns the tuning part of such files into coefficients.
+
+  ragd eval grounded begin.jsonl --out begin.results.jsonl`
+}
+
+func (k evalGroundedCmd) Run(ctx ctxBinding, a *app) error {
+	checker, settings, err := k.checker(ctx, a)
+	if err != nil {
+		return err
+	}
+	out, err := eval.OpenResults[eval.Checked](k.Out, eval.Header{Kind: "grounded", Set: eval.SetName(k.File), Settings: settings})
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	bar := a.progress.bar("checking", items)
+	err = eval.Grounded(ctx, k.File, checker, out, func(done, total int) { bar.set(int64(done), int64(total)) })
+	bar.done()
+	return err
+}
+
+func (k evalGroundedCmd) checker(ctx context.Context, a *app) (*verify.Checker, map[string]string, error) {
+	c, settings := &verify.Checker{}, map[string]string{}
+	for _, helper := range k.Helpers {
+		switch helper {
+		case "cross":
+			reranker, err := a.openReranker(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			c.Cross, settings["cross"] = reranker, a.Reranker
+		case "embed":
+			embedder, err := a.openEmbedder(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			c.Embedder, settings["embed"] = embedder, embedder.Model()
+		case "language":
+			engine, err := a.openEngine(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			c.Language, settings["language"] = language{engine}, engine.Fingerprint()
+		}
+	}
+	return c, settings, nil
+}
+
+// language makes the engine known to verify.
+type language struct{ *llm.Engine }
+
+func (l language) LogProbs(ctx context.Context, prompt, continuation string) ([]float32, error) {
+	tok := l.Tokenizer()
+	values, err := l.Score(ctx, tok.Encode(prompt, true, false), tok.Encode(continuation, false, false), eval.Tenant)
+	if err != nil {
+		return nil, fmt.Errorf("score a statement: %w", err)
+	}
+	return values, nil
+}
