@@ -50,7 +50,7 @@ func (x *Indexer) Index(ctx context.Context, d *Dataset, corpus string) error {
 		}
 	}
 	for done := 0; ; done++ {
-		job, err := x.Store.Claim(ctx, Tenant, corpus, lease)
+		job, err := x.Store.Claim(ctx, Tenant, corpus, index, lease)
 		if err != nil {
 			return fmt.Errorf("eval: claim: %w", err)
 		}

@@ -26,8 +26,8 @@ const (
 	Internal    Class = "internal"    // ragd's own fault, or its machine's
 )
 
-// next is what the user can do about a failure, where its message doesn't say.
-func (c Class) next() string {
+// Next is what the user can do about a failure, where its message doesn't say.
+func (c Class) Next() string {
 	switch c {
 	case Unreadable:
 		return "check the file's permissions and ingest it again"
@@ -65,6 +65,14 @@ var (
 // it expired and another worker has it, the document was deleted or cancelled,
 // or a newer version was received. The work in hand must be dropped.
 var ErrLeaseLost = errors.New("ingest: lease lost: the document was deleted, replaced, or taken over by another worker")
+
+// ErrIndexMismatch: the corpus is made with another embedding model or splitter.
+// Vectors and passages of two makes must never be searched together.
+var ErrIndexMismatch = errors.New("index mismatch")
+
+// ErrUnavailable is wrapped by a Store's errors when the database cannot be
+// reached or is restarting: the same call may succeed later.
+var ErrUnavailable = errors.New("database unavailable")
 
 func failf(c Class, format string, args ...any) error {
 	return &Error{Class: c, Message: fmt.Sprintf(format, args...)}

@@ -60,8 +60,8 @@ func (k *killer) Receive(ctx context.Context, c ingest.Candidate, r io.Reader) (
 	return o, v, err
 }
 
-func (k *killer) Claim(ctx context.Context, tenant, corpus string, d time.Duration) (j *ingest.Job, err error) {
-	err = k.call("Claim", func() error { j, err = k.Store.Claim(ctx, tenant, corpus, d); return err })
+func (k *killer) Claim(ctx context.Context, tenant, corpus string, index ingest.Index, d time.Duration) (j *ingest.Job, err error) {
+	err = k.call("Claim", func() error { j, err = k.Store.Claim(ctx, tenant, corpus, index, d); return err })
 	return j, err
 }
 

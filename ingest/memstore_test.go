@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +24,8 @@ type memStore struct {
 	content  map[[32]byte][]byte
 	versions map[int64]*memVersion
 	live     map[Source]int64
+	origins  map[Source]string
+	indexes  map[string]Index // of corpora, by tenant/name
 	last     int64
 	clock    func() time.Time
 }
@@ -40,7 +44,132 @@ type memVersion struct {
 }
 
 func newMemStore() *memStore {
-	return &memStore{content: make(map[[32]byte][]byte), versions: make(map[int64]*memVersion), live: make(map[Source]int64), clock: time.Now}
+	return &memStore{content: make(map[[32]byte][]byte), versions: make(map[int64]*memVersion), live: make(map[Source]int64), origins: make(map[Source]string), indexes: make(map[string]Index), clock: time.Now}
+}
+
+func (m *memStore) Index(_ context.Context, tenant, corpus string) (Index, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.indexes[tenant+"/"+corpus], nil
+}
+
+func (m *memStore) own(v *memVersion) bool { return v.Index == m.indexes[v.Tenant+"/"+v.Corpus] }
+
+// movedFrom is the source whose file is gone and has the candidate's bytes; m.mu is held.
+func (m *memStore) movedFrom(c Candidate) (Source, bool) {
+	if _, known := m.origins[c.Source]; known || c.Gone == nil {
+		return Source{}, false
+	}
+	for s, origin := range m.origins {
+		v := m.versions[m.live[s]]
+		if v != nil && s.Tenant == c.Tenant && s.Corpus == c.Corpus && origin != "" && v.SHA256 == c.SHA256 && v.Index == c.Index && c.Gone(origin) {
+			return s, true
+		}
+	}
+	return Source{}, false
+}
+
+func (m *memStore) Preview(_ context.Context, c Candidate) (p Preview, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, ok := m.movedFrom(c); ok {
+		return Preview{Outcome: Moved, From: s.Path}, nil
+	}
+	_, p.Known = m.origins[c.Source]
+	if v := m.versions[m.live[c.Source]]; v != nil && v.SHA256 == c.SHA256 {
+		p.Outcome = Unchanged
+	}
+	return p, nil
+}
+
+func (m *memStore) Origins(_ context.Context, tenant, corpus, prefix string) (all []Placed, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s, origin := range m.origins {
+		if s.Tenant == tenant && s.Corpus == corpus && origin != "" && strings.HasPrefix(origin, prefix) {
+			all = append(all, Placed{s.Path, origin})
+		}
+	}
+	slices.SortFunc(all, func(a, b Placed) int { return cmp.Compare(a.Path, b.Path) })
+	return all, nil
+}
+
+func (m *memStore) Remove(_ context.Context, tenant, corpus, path string) error {
+	m.remove(Source{Tenant: tenant, Corpus: corpus, Path: path})
+	return nil
+}
+
+func (m *memStore) Shadow(_ context.Context, tenant, corpus string, to Index) (shadow Shadow, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s, live := range m.live {
+		if s.Tenant != tenant || s.Corpus != corpus {
+			continue
+		}
+		shadow.Documents++
+		have := false
+		for id, v := range m.versions {
+			switch {
+			case v.Source != s || m.own(v) || v.state == "retired":
+			case v.Index == to && v.SHA256 == m.versions[live].SHA256 && v.state != Failed:
+				have = true
+				if v.state == Ready {
+					shadow.Ready++
+				}
+			default:
+				delete(m.versions, id)
+			}
+		}
+		if !have {
+			c := m.versions[live].Candidate
+			c.Index = to
+			m.add(c)
+		}
+	}
+	return shadow, nil
+}
+
+func (m *memStore) Switch(_ context.Context, tenant, corpus string, to Index) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := make(map[Source]int64)
+	for id, v := range m.versions {
+		if v.Tenant == tenant && v.Corpus == corpus && v.state == Ready && v.Index == to && m.versions[m.live[v.Source]].SHA256 == v.SHA256 {
+			next[v.Source] = id
+		}
+	}
+	for s := range m.live {
+		if s.Tenant == tenant && s.Corpus == corpus && next[s] == 0 {
+			return false, nil
+		}
+	}
+	m.indexes[tenant+"/"+corpus] = to
+	for _, v := range m.versions {
+		switch {
+		case v.Tenant != tenant || v.Corpus != corpus || v.state == Ready:
+		case v.state == Live:
+			v.state = "retired"
+		case v.state != "retired" && v.Index != to:
+			v.Index = to
+			v.lease++
+			v.until = time.Time{}
+			if v.state != Failed {
+				v.state = Received
+			}
+		}
+	}
+	for s, id := range next {
+		m.live[s] = id
+		m.versions[id].state = Live
+	}
+	return true, nil
+}
+
+// add makes a version; m.mu is held.
+func (m *memStore) add(c Candidate) int64 {
+	m.last++
+	m.versions[m.last] = &memVersion{Candidate: c, id: m.last, state: Received, vectors: make(map[int]embed.Vector)}
+	return m.last
 }
 
 func (m *memStore) Receive(_ context.Context, c Candidate, content io.Reader) (Outcome, int64, error) {
@@ -50,12 +179,29 @@ func (m *memStore) Receive(_ context.Context, c Candidate, content io.Reader) (O
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if have, ok := m.indexes[c.Tenant+"/"+c.Corpus]; ok && have != c.Index {
+		return 0, 0, fmt.Errorf("corpus %s %w", c.Corpus, have.Mismatch(c.Index))
+	}
+	m.indexes[c.Tenant+"/"+c.Corpus] = c.Index
+	if from, ok := m.movedFrom(c); ok {
+		id := m.live[from]
+		for _, v := range m.versions {
+			if v.Source == from {
+				v.Source = c.Source
+			}
+		}
+		m.live[c.Source], m.origins[c.Source] = id, c.Origin
+		delete(m.live, from)
+		delete(m.origins, from)
+		if path.Base(from.Path) != path.Base(c.Path) {
+			return Queued, m.add(c), nil
+		}
+		return Moved, id, nil
+	}
+	m.origins[c.Source] = c.Origin
 	for _, id := range slices.Sorted(maps.Keys(m.versions)) {
 		v := m.versions[id]
-		if v.Corpus == c.Corpus && v.Tenant == c.Tenant && v.Index != c.Index {
-			return 0, 0, fmt.Errorf("corpus %s is indexed with %v, not %v", c.Corpus, v.Index, c.Index)
-		}
-		if v.Source != c.Source {
+		if v.Source != c.Source || !m.own(v) {
 			continue
 		}
 		switch same := v.SHA256 == c.SHA256; {
@@ -72,9 +218,7 @@ func (m *memStore) Receive(_ context.Context, c Candidate, content io.Reader) (O
 		}
 	}
 	m.content[c.SHA256] = data
-	m.last++
-	m.versions[m.last] = &memVersion{Candidate: c, id: m.last, state: Received, vectors: make(map[int]embed.Vector)}
-	return Queued, m.last, nil
+	return Queued, m.add(c), nil
 }
 
 func (m *memStore) Status(_ context.Context, _ string, version int64) (State, Failure, error) {
@@ -87,13 +231,13 @@ func (m *memStore) Status(_ context.Context, _ string, version int64) (State, Fa
 	return v.state, v.failure, nil
 }
 
-func (m *memStore) Claim(_ context.Context, tenant, corpus string, lease time.Duration) (*Job, error) {
+func (m *memStore) Claim(_ context.Context, tenant, corpus string, index Index, lease time.Duration) (*Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock()
 	for _, id := range slices.Sorted(maps.Keys(m.versions)) {
 		v := m.versions[id]
-		if v.state == Live || v.state == Failed || v.state == "retired" || v.until.After(now) || v.retry.After(now) || tenant != "" && tenant != v.Tenant || corpus != "" && corpus != v.Corpus {
+		if v.Index != index || v.state == Ready || v.state == Live || v.state == Failed || v.state == "retired" || v.until.After(now) || v.retry.After(now) || tenant != "" && tenant != v.Tenant || corpus != "" && corpus != v.Corpus {
 			continue
 		}
 		v.lease++
@@ -182,12 +326,15 @@ func (m *memStore) Publish(_ context.Context, job *Job) error {
 		if len(v.vectors) < len(v.passages) {
 			return errors.New("mem: passages without vectors")
 		}
+		if v.lease++; !m.own(v) {
+			v.state, job.State = Ready, Ready
+			return nil
+		}
 		if old := m.versions[m.live[v.Source]]; old != nil {
 			old.state = "retired"
 		}
 		m.live[v.Source] = v.id
 		v.state, job.State = Live, Live
-		v.lease++
 		return nil
 	})
 }
@@ -211,6 +358,7 @@ func (m *memStore) remove(s Source) {
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.versions, func(_ int64, v *memVersion) bool { return v.Source == s })
 	delete(m.live, s)
+	delete(m.origins, s)
 }
 
 // row is a live passage as a reader finds it.

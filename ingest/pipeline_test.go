@@ -108,7 +108,7 @@ func TestPipelineRun(t *testing.T) {
 	for _, n := range report.Skipped {
 		reasons[n.Path] = n.Reason
 	}
-	require.Equal(t, map[string]string{"docs/.git": "hidden", "docs/.ragdignore": "hidden", "docs/draft.tmp": "ignored by a pattern", "docs/link": "a symbolic link, not followed",
+	require.Equal(t, map[string]string{"docs/.git": "hidden", "docs/.ragdignore": "names what is left out", "docs/draft.tmp": "ignored by a pattern", "docs/link": "a symbolic link, not followed",
 		"docs/node_modules": "a folder of generated files", "docs/photo.png": reasons["docs/photo.png"]}, reasons)
 	require.Contains(t, reasons["docs/photo.png"], "image")
 	failed := make(map[string]Class)
@@ -244,7 +244,7 @@ func TestPipelineTakesOver(t *testing.T) {
 	p := newPipeline(m)
 	_, _, err := p.Add(t.Context(), Candidate{Source: Source{Corpus: "c", Path: "a.txt"}}, []byte("Left behind."))
 	require.NoError(t, err)
-	job, err := m.Claim(t.Context(), "", "c", 50*time.Millisecond) // by a worker that dies
+	job, err := m.Claim(t.Context(), "", "c", p.Index(), 50*time.Millisecond) // by a worker that dies
 	require.NoError(t, err)
 	report, err := p.Run(t.Context(), "", "c", []string{folder(t, "b.txt", "Another.")}, nil)
 	require.NoError(t, err)
@@ -332,7 +332,9 @@ func TestPipelineStoreFails(t *testing.T) {
 	p.Splitter = &Splitter{MaxTokens: 99}
 	_, err = p.Run(t.Context(), "", "c", []string{folder(t, "b.txt", "Beta.")}, nil)
 	require.ErrorContains(t, err, "ingest: into corpus c")
-	require.ErrorContains(t, err, "is indexed with")
+	require.ErrorIs(t, err, ErrIndexMismatch)
+	require.ErrorContains(t, err, "ragd ingest migrate-model --embed digest", "the next step")
+	require.Len(t, m.versions, 1, "nothing was taken in")
 }
 
 func TestWalkUnreadable(t *testing.T) {

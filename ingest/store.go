@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	Parsed   State = "parsed"   // + Document
 	Split    State = "split"    // + all passages; vectors arrive in any number of SaveVectors
 	Embedded State = "embedded" // + a vector for every passage
+	Ready    State = "ready"    // as Embedded, made for an index that the corpus does not have yet; goes live with it
 	Live     State = "live"     // visible to retrieval
 	Failed   State = "failed"   // class and message; deletable and retryable like any other
 )
@@ -36,6 +38,10 @@ type Candidate struct {
 	Modified time.Time // zero if unknown
 	Tags     []string
 	Index    Index // how it will be indexed
+	// Origin is where the file is, for one that can move: an absolute place. Gone reports whether nothing is at an origin any more. A new path
+	// with the bytes of a document whose file is gone is that document, moved. nil: nothing is known to be gone.
+	Origin string
+	Gone   func(origin string) bool
 }
 
 // Index identifies what a corpus's passages are made with. Text split or
@@ -46,6 +52,12 @@ type Index struct {
 	Splitter string // Splitter.Fingerprint
 }
 
+// Mismatch is the error of a corpus that is made with i, met by a pipeline that makes other. It wraps ErrIndexMismatch and reads on after the corpus's name.
+func (i Index) Mismatch(other Index) error {
+	return fmt.Errorf("is made with embedding model %s (%d dimensions) and splitter %q, not with %s (%d) and %q: change it with 'ragd ingest migrate-model --embed %[4]s', "+
+		"work with its own model (--embedder %[1]s), or use another corpus: %[7]w", i.Model, i.Dim, i.Splitter, other.Model, other.Dim, other.Splitter, ErrIndexMismatch)
+}
+
 // Outcome of Receive.
 type Outcome uint8
 
@@ -53,7 +65,24 @@ type Outcome uint8
 const (
 	Queued    Outcome = iota // a version waits to be worked on (new, resumed, or failed before and retried)
 	Unchanged                // the live version has the same bytes, made with the same Index
+	Moved                    // as Unchanged, and the document was known by a path that is gone
 )
+
+// Placed is a document and where its file is.
+type Placed struct{ Path, Origin string }
+
+// Preview is what would become of a candidate.
+type Preview struct {
+	Outcome Outcome
+	Known   bool   // the path has a document already
+	From    string // its path before, for Moved
+}
+
+// Shadow counts the versions of a corpus that are made for its next index.
+type Shadow struct {
+	Documents int // live ones
+	Ready     int
+}
 
 // Job is a version on which this worker holds a lease.
 type Job struct {
@@ -89,21 +118,33 @@ type Failure struct {
 // ErrLeaseLost (wrapped) when it is not. Each Save is idempotent: saving again
 // what a killed worker had saved replaces it. Save methods advance job.State.
 type Store interface {
+	// Index is how a corpus is made; the zero Index when there is no such corpus.
+	Index(ctx context.Context, tenant, corpus string) (Index, error)
+
 	// Receive records that source c has these bytes. content is read only when
 	// the store doesn't hold bytes with that hash. A pending version of the source
 	// with the same hash and Index keeps its state and work, and its attempts count
 	// anew, because somebody asks for it again; one with other bytes is superseded
-	// (its lease is lost). A failed version with the same hash starts again. An Index other than the corpus's own is an error that names both.
+	// (its lease is lost). A failed version with the same hash starts again. An Index other than the corpus's own is
+	// ErrIndexMismatch (wrapped), and the error names both.
 	Receive(ctx context.Context, c Candidate, content io.Reader) (Outcome, int64, error)
 
 	// Status says where a version is, and why it failed if it did. ErrLeaseLost
 	// (wrapped) when the version no longer exists.
 	Status(ctx context.Context, tenant string, version int64) (State, Failure, error)
 
-	// Claim leases a version that is neither Live nor Failed, whose lease is free
-	// or expired, whose retry time has come: the oldest. nil, nil: nothing to do.
-	// tenant and corpus select; "" is any.
-	Claim(ctx context.Context, tenant, corpus string, lease time.Duration) (*Job, error)
+	// Origins lists the documents of a corpus whose Origin begins with prefix.
+	Origins(ctx context.Context, tenant, corpus, prefix string) ([]Placed, error)
+	// Remove deletes a document in whatever state it is, with all that was made of it. No document at the path is no error.
+	Remove(ctx context.Context, tenant, corpus, path string) error
+
+	// Preview says what Receive would do, and does nothing.
+	Preview(ctx context.Context, c Candidate) (Preview, error)
+
+	// Claim leases a version made for index that is in work (Received to Embedded),
+	// whose lease is free or expired, whose retry time has come: the oldest. nil,
+	// nil: nothing to do. tenant and corpus select; "" is any.
+	Claim(ctx context.Context, tenant, corpus string, index Index, lease time.Duration) (*Job, error)
 
 	// Extend prolongs the lease: a worker calls it at a third of the lease.
 	Extend(ctx context.Context, job *Job, lease time.Duration) error
@@ -121,8 +162,18 @@ type Store interface {
 
 	// Publish makes the version live and retires the source's previous live
 	// version, in one transaction: a reader sees the old or the new, never both,
-	// never half. It is an error while a passage lacks its vector.
+	// never half. It is an error while a passage lacks its vector. A version made for
+	// an index that the corpus does not have becomes Ready instead.
 	Publish(ctx context.Context, job *Job) error
+
+	// Shadow queues, for every live document of a corpus, a version of the same bytes
+	// made for another index, unless there is one that has not failed; versions for
+	// any third index are dropped. The live ones stay as they are.
+	Shadow(ctx context.Context, tenant, corpus string, to Index) (Shadow, error)
+	// Switch gives a corpus another index: its Ready versions become live and the
+	// others retire, versions in work start anew, all in one transaction. It does
+	// nothing and returns false while a live document has no Ready version of its bytes.
+	Switch(ctx context.Context, tenant, corpus string, to Index) (bool, error)
 
 	// Fail records the failure and gives the lease back. The source's previous
 	// live version stays live.

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	ignore "github.com/sabhiram/go-gitignore"
 )
@@ -35,12 +36,14 @@ func (r *run) walk(ctx context.Context, paths []string) error {
 			r.refuse(given, Unreadable, err)
 			continue
 		}
-		w := &walker{r: r, root: root, seen: seen, patterns: ignore.CompileIgnoreLines(r.p.Ignore...)}
-		if own, err := ignore.CompileIgnoreFileAndLines(filepath.Join(root, ignoreFile), r.p.Ignore...); err == nil {
-			w.patterns = own
-		}
+		w := &walker{r: r, root: root, seen: seen, rules: []rule{{folder: root, patterns: ignore.CompileIgnoreLines(r.p.Ignore...)}}}
 		if err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error { return w.visit(ctx, file, d, err) }); err != nil {
 			return err
+		}
+		if r.p.Prune {
+			if err := r.prune(ctx, root); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -67,11 +70,92 @@ func (r *run) skip(name, reason string) {
 	})
 }
 
+// prune removes the documents whose files are gone from under root. Where they
+// were is known exactly, so another folder of the same name is not touched. A file
+// that has only moved was found by the walk before, and is where it is now.
+func (r *run) prune(ctx context.Context, root string) error {
+	placed, err := r.store.Origins(ctx, r.tenant, r.corpus, originOf(root))
+	if err != nil {
+		return err
+	}
+	for _, d := range placed {
+		if !within(root, d.Origin) || !gone(d.Origin) {
+			continue
+		}
+		if !r.dry {
+			if err := r.store.Remove(ctx, r.tenant, r.corpus, d.Path); err != nil {
+				return fmt.Errorf("%s: %w", d.Path, err)
+			}
+		}
+		r.update(func() {
+			r.now.Path = d.Path
+			r.report.Removed = append(r.report.Removed, Note{Path: d.Path, Reason: "its file is gone"})
+		})
+	}
+	return nil
+}
+
+// hostName tells files of several machines that share a database apart.
+var hostName, _ = os.Hostname()
+
+// originOf names a file's place.
+func originOf(file string) string { return "file://" + hostName + filepath.ToSlash(file) }
+
+func fileAt(origin string) string {
+	return filepath.FromSlash(strings.TrimPrefix(origin, "file://"+hostName))
+}
+
+// within reports whether an origin that begins as root's does is root or below it.
+func within(root, origin string) bool {
+	rel, err := filepath.Rel(root, fileAt(origin))
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// gone reports whether nothing is at an origin of this machine any more.
+func gone(origin string) bool {
+	if !strings.HasPrefix(origin, "file://"+hostName+"/") {
+		return false
+	}
+	_, err := os.Lstat(fileAt(origin))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 type walker struct {
-	r        *run
-	root     string
-	seen     map[string]string
+	r     *run
+	root  string
+	seen  map[string]string
+	rules []rule // of the folders from the root to the one being read
+}
+
+// rule is what one folder's .ragdignore says about all below it.
+type rule struct {
+	folder   string
 	patterns *ignore.GitIgnore
+}
+
+// enter drops the rules of folders that have been left and reads those of dir.
+func (w *walker) enter(dir string) {
+	for len(w.rules) > 1 && !within(w.rules[len(w.rules)-1].folder, originOf(dir)) {
+		w.rules = w.rules[:len(w.rules)-1]
+	}
+	if patterns, err := ignore.CompileIgnoreFile(filepath.Join(dir, ignoreFile)); err == nil {
+		w.rules = append(w.rules, rule{folder: dir, patterns: patterns})
+	}
+}
+
+// ignored reports whether a rule leaves a file or folder out.
+func (w *walker) ignored(file string, isDir bool) bool {
+	for _, rule := range w.rules {
+		rel, err := filepath.Rel(rule.folder, file)
+		if err != nil || strings.HasPrefix(rel, "..") {
+			continue
+		}
+		rel = filepath.ToSlash(rel)
+		if rule.patterns.MatchesPath(rel) || isDir && rule.patterns.MatchesPath(rel+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // name is how a file is called in the corpus: the folder that was given, then
@@ -109,25 +193,52 @@ func (w *walker) visit(ctx context.Context, file string, d fs.DirEntry, err erro
 		return nil
 	}
 	if d.IsDir() {
+		w.enter(file)
 		return nil
 	}
 	if w.seen[name] == file { // under two of the paths
 		return nil
 	}
 	w.seen[name] = file
-	return w.r.receive(ctx, name, file)
+	if w.r.known == nil {
+		return w.r.receive(ctx, name, file)
+	}
+	info, err := d.Info()
+	if err != nil || w.r.known.has(file, info) {
+		return nil // gone again, or as it was
+	}
+	if err := w.r.receive(ctx, name, file); err != nil {
+		return err
+	}
+	w.r.known.set(file, info)
+	return nil
 }
+
+// stamps are files as they were when they were last looked into.
+type stamps map[string]stamp
+
+type stamp struct {
+	size     int64
+	modified time.Time
+}
+
+func (s stamps) has(file string, info fs.FileInfo) bool {
+	return s[file] == stamp{info.Size(), info.ModTime()}
+}
+
+func (s stamps) set(file string, info fs.FileInfo) { s[file] = stamp{info.Size(), info.ModTime()} }
 
 // leaveOut is why an entry is skipped; "" when it isn't. The root was named by the user and is never skipped.
 func (w *walker) leaveOut(file string, d fs.DirEntry) string {
 	if file == w.root {
 		return ""
 	}
-	rel, err := filepath.Rel(w.root, file)
 	switch base := d.Name(); {
-	case strings.HasPrefix(base, "."):
+	case base == ignoreFile:
+		return "names what is left out"
+	case strings.HasPrefix(base, ".") && !w.r.p.Hidden:
 		return "hidden"
-	case err == nil && w.patterns.MatchesPath(rel):
+	case w.ignored(file, d.IsDir()):
 		return "ignored by a pattern"
 	case d.IsDir() && generated[base]:
 		return "a folder of generated files"
@@ -195,25 +306,41 @@ func (r *run) receive(ctx context.Context, name, file string) error {
 		r.refuse(name, Unreadable, err)
 		return nil
 	}
-	c := Candidate{Source: Source{Tenant: r.tenant, Corpus: r.corpus, Path: name}, Size: size, Modified: info.ModTime(), Index: r.p.Index()}
+	c := Candidate{Source: Source{Tenant: r.tenant, Corpus: r.corpus, Path: name}, Size: size, Modified: info.ModTime(), Index: r.p.Index(), Origin: originOf(file), Gone: gone}
 	h.Sum(c.SHA256[:0])
-	outcome, version, err := r.p.Store.Receive(ctx, c, content)
+	return r.offer(ctx, c, content)
+}
+
+// offer hands a candidate to the store and counts what becomes of it.
+func (r *run) offer(ctx context.Context, c Candidate, content io.Reader) error {
+	preview, err := r.store.Preview(ctx, c)
+	outcome, version := preview.Outcome, int64(0)
+	if err == nil && !r.dry {
+		outcome, version, err = r.store.Receive(ctx, c, content)
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	r.update(func() {
+		if preview.From != "" {
+			r.report.Moved = append(r.report.Moved, Note{Path: c.Path, Reason: "was " + preview.From})
+		}
 		if r.done[version] { // a worker was quicker, and has counted it
 			return
 		}
 		r.now.DocumentsKnown++
-		r.now.Path, r.now.State = name, Received
-		if outcome == Unchanged {
+		r.now.Path, r.now.State = c.Path, Received
+		switch {
+		case outcome != Queued:
 			r.now.State = Live
 			r.now.Unchanged++
 			r.report.Unchanged++
-			return
+		case r.dry:
+			r.report.Documents++
+		default:
+			r.awaited[version] = file{path: c.Path, size: c.Size}
+			r.expect(version, c.Size)
 		}
-		r.awaited[version] = name
 	})
 	r.nudge()
 	return nil

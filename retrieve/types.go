@@ -55,6 +55,7 @@ type Filter struct {
 	Tags         []string  // a document needs one of them
 	Languages    []string  // ISO 639-1, of the passage
 	Since, Until time.Time // of the document's last change, [Since, Until)
+	Model        string    // embedding model of a question's vector: corpora of another are refused; "": not checked
 }
 
 // Index is a searchable collection of passages; package store implements it on Postgres, [ragd/retrieve/indextest] holds the conformance suite and

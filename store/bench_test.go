@@ -72,7 +72,7 @@ func load(b *testing.B, s *store.Store, r *rand.Rand, path string, n int) time.D
 	c.Index = benchIndex
 	_, _, err := s.Receive(ctx, c, strings.NewReader(path))
 	require.NoError(b, err)
-	job, err := s.Claim(ctx, "", "bench", time.Hour)
+	job, err := s.Claim(ctx, "", "bench", benchIndex, time.Hour)
 	require.NoError(b, err)
 	var ps []ingest.Passage
 	var seqs []int

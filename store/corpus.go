@@ -20,6 +20,7 @@ type Corpus struct {
 	Documents int64 // with a live version
 	Waiting   int64 // versions that are not live yet
 	Failed    int64
+	Next      int64 // versions made for another index, while the corpus changes to it
 	Passages  int64
 	CreatedAt time.Time
 }
@@ -28,18 +29,20 @@ type Corpus struct {
 func (s *Store) Corpora(ctx context.Context, tenant string, names ...string) ([]Corpus, error) {
 	rows, err := s.pool.Query(ctx, `SELECT c.name, e.model, e.dim, c.splitter, c.revision, c.created_at,
 			(SELECT count(*) FROM documents d WHERE d.tenant = c.tenant AND d.corpus = c.id AND d.live_version IS NOT NULL),
-			coalesce(v.waiting, 0), coalesce(v.failed, 0),
+			coalesce(v.waiting, 0), coalesce(v.failed, 0), coalesce(v.next, 0),
 			(SELECT coalesce(sum(l.passages), 0)::bigint FROM corpus_languages l WHERE l.tenant = c.tenant AND l.corpus = c.id)
 		FROM corpora c JOIN embedding_spaces e ON e.id = c.space
-		LEFT JOIN LATERAL (SELECT count(*) FILTER (WHERE v.state <> 'failed') waiting, count(*) FILTER (WHERE v.state = 'failed') failed
+		LEFT JOIN LATERAL (SELECT count(*) FILTER (WHERE v.state <> 'failed' AND own) waiting, count(*) FILTER (WHERE v.state = 'failed' AND own) failed,
+			count(*) FILTER (WHERE NOT own) next
 			FROM documents d JOIN document_versions v ON v.tenant = d.tenant AND v.document = d.id
+			CROSS JOIN LATERAL (SELECT v.space = c.space AND v.splitter = c.splitter AS own) o
 			WHERE d.tenant = c.tenant AND d.corpus = c.id AND v.state NOT IN ('live', 'retired')) v ON true
 		WHERE c.tenant = $1 AND ($2::text[] IS NULL OR c.name = ANY ($2)) ORDER BY c.name`, tenantOf(tenant), orNull(names))
 	if err != nil {
 		return nil, wrap("list corpora", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Corpus, err error) {
-		return c, row.Scan(&c.Name, &c.Index.Model, &c.Index.Dim, &c.Index.Splitter, &c.Revision, &c.CreatedAt, &c.Documents, &c.Waiting, &c.Failed, &c.Passages)
+		return c, row.Scan(&c.Name, &c.Index.Model, &c.Index.Dim, &c.Index.Splitter, &c.Revision, &c.CreatedAt, &c.Documents, &c.Waiting, &c.Failed, &c.Next, &c.Passages)
 	})
 	return list, wrap("list corpora", err)
 }
@@ -71,15 +74,15 @@ func ensureCorpus(ctx context.Context, tx pgx.Tx, tenant, name string, index ing
 		return 0, 0, err
 	}
 	if have != index {
-		return 0, 0, fmt.Errorf("corpus %q is made with model %s (%d dimensions) and splitter %q, not with model %s (%d) and splitter %q; use another corpus, or delete this one and ingest again: %w",
-			name, have.Model, have.Dim, have.Splitter, index.Model, index.Dim, index.Splitter, ErrIndexMismatch)
+		return 0, 0, fmt.Errorf("corpus %q %w", name, have.Mismatch(index))
 	}
 	return corpus, space, nil
 }
 
+// findCorpus finds a corpus and holds off a switch of its index until the transaction ends.
 func findCorpus(ctx context.Context, tx pgx.Tx, tenant, name string) (index ingest.Index, corpus int64, space int, err error) {
 	err = tx.QueryRow(ctx, `SELECT c.id, c.space, e.model, e.dim, c.splitter FROM corpora c JOIN embedding_spaces e ON e.id = c.space
-		WHERE c.tenant = $1 AND c.name = $2`, tenant, name).Scan(&corpus, &space, &index.Model, &index.Dim, &index.Splitter)
+		WHERE c.tenant = $1 AND c.name = $2 FOR KEY SHARE OF c`, tenant, name).Scan(&corpus, &space, &index.Model, &index.Dim, &index.Splitter)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("corpus %q: %w", name, ErrNotFound)
 	}
@@ -115,6 +118,9 @@ func (s *Store) DeleteCorpus(ctx context.Context, tenant, name string) error {
 			return err
 		}
 		if err := deleteAnswersAbout(ctx, tx, tenant, documents); err != nil {
+			return err
+		}
+		if err := announceDeletion(ctx, tx, tenant); err != nil {
 			return err
 		}
 		// Everything but the postings goes with the corpus, by foreign keys.

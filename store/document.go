@@ -37,7 +37,8 @@ type Document struct {
 const documentColumns = `SELECT d.id, c.name, d.path, v.title, v.kind, v.lang, d.tags, v.sha256, v.size, d.modified_at, d.live_version IS NOT NULL,
 		v.state, v.passages, v.warnings, v.error_class, v.error_message
 	FROM documents d JOIN corpora c ON c.tenant = d.tenant AND c.id = d.corpus
-	CROSS JOIN LATERAL (SELECT * FROM document_versions n WHERE n.tenant = d.tenant AND n.document = d.id ORDER BY n.id DESC LIMIT 1) v `
+	CROSS JOIN LATERAL (SELECT * FROM document_versions n WHERE n.tenant = d.tenant AND n.document = d.id
+		ORDER BY (n.space = c.space AND n.splitter = c.splitter) DESC, n.id DESC LIMIT 1) v `
 
 func scanDocument(row pgx.CollectableRow) (d Document, err error) {
 	var hash []byte
@@ -141,6 +142,9 @@ func (s *Store) DeleteDocument(ctx context.Context, tenant string, id retrieve.D
 		if err := deleteAnswersAbout(ctx, tx, tenant, []int64{int64(id)}); err != nil {
 			return err
 		}
+		if err := announceDeletion(ctx, tx, tenant); err != nil {
+			return err
+		}
 		var hashes [][]byte
 		err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT sha256), '{}') FROM document_versions WHERE tenant = $1 AND document = $2`, tenant, id).Scan(&hashes)
 		if err != nil {
@@ -153,6 +157,53 @@ func (s *Store) DeleteDocument(ctx context.Context, tenant string, id retrieve.D
 		return deleteUnused(ctx, tx, tenant, hashes)
 	})
 	return wrap("delete document", err)
+}
+
+// Cancel takes versions that are not live yet out of work; document 0 is all of the corpus. What is live stays so; a document that never was is gone
+// with its bytes. A worker that is busy with one loses its lease. It returns how many there were.
+func (s *Store) Cancel(ctx context.Context, tenant, corpus string, document retrieve.DocumentID) (n int, err error) {
+	tenant = tenantOf(tenant)
+	err = s.deletion(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `DELETE FROM document_versions v USING documents d, corpora c
+			WHERE c.tenant = $1 AND c.name = $2 AND d.tenant = $1 AND d.corpus = c.id AND ($3 = 0 OR d.id = $3) AND v.tenant = $1 AND v.document = d.id
+				AND v.state IN ('received', 'parsed', 'split', 'embedded') AND `+own+` RETURNING d.id, v.sha256`, tenant, clean(corpus), int64(document))
+		if err != nil {
+			return err
+		}
+		var documents []int64
+		var hashes [][]byte
+		var id int64
+		var hash []byte
+		_, err = pgx.ForEachRow(rows, []any{&id, &hash}, func() error {
+			documents, hashes = append(documents, id), append(hashes, hash)
+			hash = nil // Scan would reuse it
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		n = len(documents)
+		_, err = tx.Exec(ctx, `DELETE FROM documents d WHERE d.tenant = $1 AND d.id = ANY ($2)
+			AND NOT EXISTS (SELECT FROM document_versions v WHERE v.tenant = $1 AND v.document = d.id)`, tenant, documents)
+		if err != nil {
+			return err
+		}
+		return deleteUnused(ctx, tx, tenant, hashes)
+	})
+	return n, wrap("cancel", err)
+}
+
+// DocumentPassages returns how a document's live version was split, in order.
+func (s *Store) DocumentPassages(ctx context.Context, tenant string, id retrieve.DocumentID) ([]ingest.Passage, error) {
+	rows, err := s.pool.Query(ctx, `SELECT p.start_byte, p.end_byte, p.page, p.tokens, p.lang, p.heading, p.context, p.text
+		FROM documents d JOIN passages p ON p.tenant = d.tenant AND p.version = d.live_version WHERE d.tenant = $1 AND d.id = $2 ORDER BY p.seq`, tenantOf(tenant), id)
+	if err != nil {
+		return nil, wrap("read passages", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p ingest.Passage, err error) {
+		return p, row.Scan(&p.Start, &p.End, &p.Page, &p.Tokens, &p.Language, &p.Heading, &p.Context, &p.Text)
+	})
+	return list, wrap("read passages", err)
 }
 
 // deleteUnused removes the contents among hashes that no version has any more.

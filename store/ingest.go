@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,30 +30,48 @@ func (s *Store) Receive(ctx context.Context, c ingest.Candidate, content io.Read
 	}
 	var outcome ingest.Outcome
 	var version int64
-	err := s.tx(ctx, func(tx pgx.Tx) error {
-		corpus, space, err := ensureCorpus(ctx, tx, tenant, clean(c.Corpus), c.Index)
-		if err != nil {
-			return err
-		}
-		// The document's row is locked until the end: receiving one path is one thing at a time.
-		var document int64
-		err = tx.QueryRow(ctx, `INSERT INTO documents AS d (tenant, corpus, path, tags, modified_at) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (tenant, corpus, path) DO UPDATE SET tags = EXCLUDED.tags, modified_at = EXCLUDED.modified_at RETURNING id`,
-			tenant, corpus, clean(c.Path), cleanAll(c.Tags), orNullTime(c.Modified)).Scan(&document)
-		if err != nil {
-			return err
-		}
-		outcome, version, err = receive(ctx, tx, tenant, document, space, c)
+	err := s.tx(ctx, func(tx pgx.Tx) (err error) {
+		outcome, version, _, err = take(ctx, tx, tenant, c)
 		return err
 	})
 	return outcome, version, wrap(doing, err)
 }
 
+// take makes a candidate, whose bytes are stored, a version of its document.
+func take(ctx context.Context, tx pgx.Tx, tenant string, c ingest.Candidate) (outcome ingest.Outcome, version, document int64, err error) {
+	corpus, space, err := ensureCorpus(ctx, tx, tenant, clean(c.Corpus), c.Index)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	from, err := move(ctx, tx, tenant, corpus, space, c)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	// The document's row is locked until the end: receiving one path is one thing at a time.
+	err = tx.QueryRow(ctx, `INSERT INTO documents AS d (tenant, corpus, path, tags, modified_at, origin) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (tenant, corpus, path) DO UPDATE SET tags = EXCLUDED.tags, modified_at = EXCLUDED.modified_at, origin = EXCLUDED.origin RETURNING id`,
+		tenant, corpus, clean(c.Path), cleanAll(c.Tags), orNullTime(c.Modified), clean(c.Origin)).Scan(&document)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if from != "" && path.Base(from) != path.Base(c.Path) {
+		// A document is read by its name, too: it is made anew, and stays live as it is until then.
+		version, err = addVersion(ctx, tx, tenant, document, space, c)
+		return ingest.Queued, version, document, err
+	}
+	outcome, version, err = receive(ctx, tx, tenant, document, space, c)
+	if from != "" && outcome == ingest.Unchanged {
+		outcome = ingest.Moved
+	}
+	return outcome, version, document, err
+}
+
 // receive decides what a candidate means for its document, whose row is locked.
 func receive(ctx context.Context, tx pgx.Tx, tenant string, document int64, space int, c ingest.Candidate) (ingest.Outcome, int64, error) {
 	// Versions that wait or failed, with other bytes: nobody needs them any more. Their workers lose the lease with the row.
+	// Versions for another index belong to a change of the corpus's index; that tidies them up itself.
 	_, err := tx.Exec(ctx, `DELETE FROM document_versions WHERE tenant = $1 AND document = $2 AND state NOT IN ('live', 'retired')
-		AND (sha256 <> $3 OR splitter <> $4 OR space <> $5)`, tenant, document, c.SHA256[:], clean(c.Index.Splitter), space)
+		AND sha256 <> $3 AND splitter = $4 AND space = $5`, tenant, document, c.SHA256[:], clean(c.Index.Splitter), space)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -63,8 +82,7 @@ func receive(ctx context.Context, tx pgx.Tx, tenant string, document int64, spac
 		tenant, document, c.SHA256[:], clean(c.Index.Splitter), space).Scan(&version, &state)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		err = tx.QueryRow(ctx, `INSERT INTO document_versions (tenant, document, sha256, size, splitter, space) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
-			tenant, document, c.SHA256[:], c.Size, clean(c.Index.Splitter), space).Scan(&version)
+		version, err = addVersion(ctx, tx, tenant, document, space, c)
 		return ingest.Queued, version, err
 	case err != nil:
 		return 0, 0, err
@@ -77,6 +95,107 @@ func receive(ctx context.Context, tx pgx.Tx, tenant string, document int64, spac
 		_, err = tx.Exec(ctx, `UPDATE document_versions SET attempt = 0 WHERE tenant = $1 AND id = $2`, tenant, version)
 	}
 	return ingest.Queued, version, err
+}
+
+func addVersion(ctx context.Context, tx pgx.Tx, tenant string, document int64, space int, c ingest.Candidate) (version int64, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO document_versions (tenant, document, sha256, size, splitter, space) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
+		tenant, document, c.SHA256[:], c.Size, clean(c.Index.Splitter), space).Scan(&version)
+	return version, err
+}
+
+// move gives a document that is gone from its path the candidate's path, when it has the candidate's bytes and that path has no document. It returns
+// the path before, or "" when nothing has moved.
+func move(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, space int, c ingest.Candidate) (string, error) {
+	from, err := movedFrom(ctx, tx, tenant, corpus, space, c)
+	if err != nil || from == "" {
+		return "", err
+	}
+	tag, err := tx.Exec(ctx, `UPDATE documents SET path = $4 WHERE tenant = $1 AND corpus = $2 AND path = $3`, tenant, corpus, from, clean(c.Path))
+	if tag.RowsAffected() == 0 { // another process was quicker
+		from = ""
+	}
+	return from, err
+}
+
+// movedFrom is the path from which a candidate's document has moved; "" when it has not.
+func movedFrom(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, space int, c ingest.Candidate) (string, error) {
+	if c.Gone == nil {
+		return "", nil
+	}
+	rows, err := tx.Query(ctx, `SELECT d.path, d.origin FROM document_versions v JOIN documents d ON d.tenant = v.tenant AND d.live_version = v.id
+		WHERE v.tenant = $1 AND v.sha256 = $2 AND v.splitter = $3 AND v.space = $4 AND d.corpus = $5 AND d.origin <> ''
+			AND NOT EXISTS (SELECT FROM documents o WHERE o.tenant = $1 AND o.corpus = $5 AND o.path = $6) ORDER BY d.id`,
+		tenant, c.SHA256[:], clean(c.Index.Splitter), space, corpus, clean(c.Path))
+	if err != nil {
+		return "", err
+	}
+	same, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ingest.Placed])
+	if err != nil {
+		return "", err
+	}
+	for _, d := range same {
+		if c.Gone(d.Origin) {
+			return d.Path, nil
+		}
+	}
+	return "", nil
+}
+
+// Origins implements [ingest.Store].
+func (s *Store) Origins(ctx context.Context, tenant, corpus, prefix string) ([]ingest.Placed, error) {
+	rows, err := s.pool.Query(ctx, `SELECT d.path, d.origin FROM documents d JOIN corpora c ON c.tenant = d.tenant AND c.id = d.corpus
+		WHERE d.tenant = $1 AND c.name = $2 AND d.origin <> '' AND starts_with(d.origin, $3) ORDER BY d.path`, tenantOf(tenant), clean(corpus), clean(prefix))
+	if err != nil {
+		return nil, wrap("list the files of corpus "+corpus, err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ingest.Placed])
+	return all, wrap("list the files of corpus "+corpus, err)
+}
+
+// Remove implements [ingest.Store].
+func (s *Store) Remove(ctx context.Context, tenant, corpus, path string) error {
+	d, err := s.DocumentByPath(ctx, tenant, corpus, path)
+	if err == nil {
+		err = s.DeleteDocument(ctx, tenant, d.ID)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Preview implements [ingest.Store].
+func (s *Store) Preview(ctx context.Context, c ingest.Candidate) (p ingest.Preview, err error) {
+	tenant := tenantOf(c.Tenant)
+	err = s.tx(ctx, func(tx pgx.Tx) error { // not read-only: findCorpus locks
+		have, corpus, space, err := findCorpus(ctx, tx, tenant, clean(c.Corpus))
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if p.From, err = movedFrom(ctx, tx, tenant, corpus, space, c); err != nil {
+			return err
+		}
+		if p.From != "" {
+			p.Outcome = ingest.Moved
+			return nil
+		}
+		var same bool
+		err = tx.QueryRow(ctx, `SELECT coalesce(v.sha256 = $4 AND v.splitter = $5, false) FROM documents d
+			LEFT JOIN document_versions v ON v.tenant = d.tenant AND v.id = d.live_version WHERE d.tenant = $1 AND d.corpus = $2 AND d.path = $3`,
+			tenant, corpus, clean(c.Path), c.SHA256[:], have.Splitter).Scan(&same)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		p.Known = err == nil
+		if same {
+			p.Outcome = ingest.Unchanged
+		}
+		return err
+	})
+	return p, wrap("preview "+c.Path, err)
 }
 
 // storeContent stores the candidate's bytes unless the tenant has them.
@@ -121,7 +240,7 @@ func (e *contentError) Error() string { return "read the file: " + e.err.Error()
 func (e *contentError) Unwrap() error { return e.err }
 
 // Claim implements [ingest.Store].
-func (s *Store) Claim(ctx context.Context, tenant, corpus string, lease time.Duration) (*ingest.Job, error) {
+func (s *Store) Claim(ctx context.Context, tenant, corpus string, index ingest.Index, lease time.Duration) (*ingest.Job, error) {
 	if tenant != "" {
 		tenant = clean(tenant)
 	}
@@ -134,9 +253,10 @@ func (s *Store) Claim(ctx context.Context, tenant, corpus string, lease time.Dur
 				JOIN documents x ON x.tenant = w.tenant AND x.id = w.document JOIN corpora y ON y.tenant = x.tenant AND y.id = x.corpus
 				WHERE w.state IN ('received', 'parsed', 'split', 'embedded') AND w.lease_until <= now() AND w.retry_at <= now()
 					AND ($1 = '' OR w.tenant = $1) AND ($2 = '' OR y.name = $2)
+					AND w.splitter = $4 AND w.space = (SELECT f.id FROM embedding_spaces f WHERE f.model = $5 AND f.dim = $6)
 				ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED)
 		RETURNING v.id, v.lease, v.state, v.attempt, v.tenant, c.name, d.path, v.sha256, v.size, e.model, e.dim, v.splitter`,
-		tenant, clean(corpus), lease).Scan(&j.Version, &j.Lease, &j.State, &j.Attempt, &j.Tenant, &j.Corpus, &j.Path, &hash, &j.Size, &j.Index.Model, &j.Index.Dim, &j.Index.Splitter)
+		tenant, clean(corpus), lease, clean(index.Splitter), clean(index.Model), index.Dim).Scan(&j.Version, &j.Lease, &j.State, &j.Attempt, &j.Tenant, &j.Corpus, &j.Path, &hash, &j.Size, &j.Index.Model, &j.Index.Dim, &j.Index.Splitter)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -31,7 +31,7 @@ func receive(t *testing.T, s *store.Store, path, content string) (ingest.Outcome
 
 func claim(t *testing.T, s *store.Store) *ingest.Job {
 	t.Helper()
-	job, err := s.Claim(context.Background(), "", "", time.Minute)
+	job, err := s.Claim(context.Background(), "", "", testIndex, time.Minute)
 	require.NoError(t, err)
 	return job
 }
@@ -121,7 +121,7 @@ func TestLeases(t *testing.T) {
 	ctx := context.Background()
 	s := open(t)
 	receive(t, s, "p", "one")
-	first, err := s.Claim(ctx, "", "", -time.Second) // expires at once
+	first, err := s.Claim(ctx, "", "", testIndex, -time.Second) // expires at once
 	require.NoError(t, err)
 	require.NoError(t, s.SaveDocument(ctx, first, &ingest.Document{Text: "x"}), "expired, but nobody else has it")
 	second := claim(t, s)
@@ -279,7 +279,7 @@ func TestTwoTenantsUnderLoad(t *testing.T) {
 func work(t *testing.T, s *store.Store, tenant string) {
 	ctx := context.Background()
 	for {
-		job, err := s.Claim(ctx, tenant, "c", time.Minute)
+		job, err := s.Claim(ctx, tenant, "c", testIndex, time.Minute)
 		if err != nil {
 			t.Errorf("claim: %v", err)
 			return

@@ -38,6 +38,14 @@ func (s *Store) Maintain(ctx context.Context, keep Retention) error {
 				return err
 			}
 		}
+		if keep.Audit > 0 {
+			if _, err := tx.Exec(ctx, `DELETE FROM audit_log WHERE at < now() - $1::interval`, keep.Audit); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM uploads WHERE updated_at < now() - $1::interval`, uploadLife); err != nil {
+			return err
+		}
 		// Bytes of uploads that were interrupted before their version was recorded, and of versions removed above. The hour leaves room for uploads
 		// that are between both steps.
 		_, err := tx.Exec(ctx, `DELETE FROM contents c WHERE c.stored_at < now() - interval '1 hour'

@@ -114,7 +114,7 @@ func (s *Store) SavePassages(ctx context.Context, job *ingest.Job, ps []ingest.P
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE document_versions SET passages = $3 WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version, len(ps))
+		_, err = tx.Exec(ctx, `UPDATE document_versions SET passages = $3, embedded = 0 WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version, len(ps))
 		return err
 	})
 }
@@ -152,20 +152,14 @@ func (s *Store) SaveVectors(ctx context.Context, job *ingest.Job, seqs []int, vs
 	}
 	state := job.State
 	err := s.owned(ctx, job, "save vectors of", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO staged_vectors (tenant, version, seq, embedding) SELECT $1, $2, * FROM unnest($3::integer[], $4::halfvec[])
-			ON CONFLICT (tenant, version, seq) DO UPDATE SET embedding = EXCLUDED.embedding`, job.Tenant, job.Version, seqs, halves)
-		if err != nil {
-			return err
-		}
-		var complete bool
-		err = tx.QueryRow(ctx, `SELECT passages = (SELECT count(*) FROM staged_vectors s WHERE s.tenant = $1 AND s.version = $2)
-			FROM document_versions WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version).Scan(&complete)
-		if err != nil || !complete {
-			return err
-		}
-		state = ingest.Embedded
-		_, err = tx.Exec(ctx, `UPDATE document_versions SET state = 'embedded', attempt = 0 WHERE tenant = $1 AND id = $2`, job.Tenant, job.Version)
-		return err
+		// xmax is 0 for a row that was not there before.
+		return tx.QueryRow(ctx, `WITH saved AS (
+				INSERT INTO staged_vectors (tenant, version, seq, embedding) SELECT $1, $2, * FROM unnest($3::integer[], $4::halfvec[])
+				ON CONFLICT (tenant, version, seq) DO UPDATE SET embedding = EXCLUDED.embedding RETURNING xmax = 0 AS fresh),
+			total AS (SELECT v.embedded + (SELECT count(*) FILTER (WHERE fresh) FROM saved) AS embedded FROM document_versions v WHERE v.tenant = $1 AND v.id = $2)
+			UPDATE document_versions v SET embedded = t.embedded, state = CASE WHEN t.embedded = v.passages THEN 'embedded' ELSE v.state END,
+				attempt = CASE WHEN t.embedded = v.passages THEN 0 ELSE v.attempt END
+			FROM total t WHERE v.tenant = $1 AND v.id = $2 RETURNING v.state`, job.Tenant, job.Version, seqs, halves).Scan(&state)
 	})
 	if err == nil {
 		job.State = state

@@ -90,6 +90,10 @@ func scopeOf(ctx context.Context, tx pgx.Tx, f retrieve.Filter) (scope, error) {
 	if err != nil {
 		return sc, err
 	}
+	if f.Model != "" && len(names) > 0 && f.Model != sc.model {
+		return sc, fmt.Errorf("corpus %q is made with embedding model %s, this process asks with %s: start it with --embedder %s, or change the corpus with 'ragd ingest migrate-model --embed %s': %w",
+			names[0], sc.model, f.Model, sc.model, f.Model, ErrIndexMismatch)
+	}
 	for _, want := range f.Corpora {
 		if !slices.Contains(names, clean(want)) {
 			return sc, fmt.Errorf("corpus %q: %w", want, ErrNotFound)

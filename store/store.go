@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxvector "github.com/pgvector/pgvector-go/pgx"
 
+	"ragd/ingest"
 	"ragd/retrieve"
 )
 
@@ -24,9 +25,11 @@ var (
 	// ErrNotFound: there is no such corpus, document, passage or answer for this tenant.
 	ErrNotFound = errors.New("not found")
 	// ErrIndexMismatch: the corpus was made with another embedding model, splitter or analyzer.
-	ErrIndexMismatch = errors.New("index mismatch")
+	ErrIndexMismatch = ingest.ErrIndexMismatch
 	// ErrUnavailable: the database cannot be reached, or is starting or stopping. Trying again later may help.
-	ErrUnavailable = errors.New("database unavailable")
+	ErrUnavailable = ingest.ErrUnavailable
+	// ErrDiskFull: the database has no room. What was stored before stays; the same call succeeds when there is room again.
+	ErrDiskFull = errors.New("the database's disk is full: free some space and do it again; what is stored is kept")
 )
 
 // Store is a pool of connections to one database.
@@ -161,6 +164,7 @@ const (
 	foreignKeyViolation   = "23503"
 	serializationFailure  = "40001"
 	deadlockDetected      = "40P01"
+	diskFull              = "53100"
 )
 
 // connectError explains why no connection came about.
@@ -182,6 +186,10 @@ func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == diskFull && !errors.Is(err, ErrDiskFull) {
+		return fmt.Errorf("store: %s: %w: %w", doing, ErrDiskFull, err)
+	}
 	if unavailable(err) && !errors.Is(err, ErrUnavailable) {
 		return fmt.Errorf("store: %s: %w: %w", doing, ErrUnavailable, err)
 	}
@@ -192,8 +200,8 @@ func wrap(doing string, err error) error {
 func unavailable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// 08: connection lost; 57P01..3: shutting down, crashed, starting; 53: out of disk, memory or connections.
-		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "53")
+		// 08: connection lost; 57P01..3: shutting down, crashed, starting; 53: out of memory or connections.
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "53") && pg.Code != diskFull
 	}
 	var content *contentError
 	if errors.As(err, &content) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -68,7 +68,7 @@ func (l loader) ingest(t testing.TB, c ingest.Candidate, content string, doc *in
 	if outcome == ingest.Unchanged {
 		return
 	}
-	job, err := l.Claim(ctx, c.Tenant, c.Corpus, time.Minute)
+	job, err := l.Claim(ctx, c.Tenant, c.Corpus, testIndex, time.Minute)
 	require.NoError(t, err)
 	require.NotNil(t, job)
 	require.Equal(t, c.Path, job.Path)
@@ -152,7 +152,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 	require.NoError(t, s.SaveAnswer(ctx, "", "a2", []retrieve.DocumentID{kept}, []byte(`{"quote": "pears"}`)))
 	_, _, err := s.Receive(ctx, candidate("", "c", "gone", "third version", nil, time.Time{}), strings.NewReader("third version")) // and one that waits
 	require.NoError(t, err)
-	job, err := s.Claim(ctx, "", "c", time.Minute)
+	job, err := s.Claim(ctx, "", "c", testIndex, time.Minute)
 	require.NoError(t, err)
 
 	require.NoError(t, s.DeleteDocument(ctx, "", gone))

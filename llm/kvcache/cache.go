@@ -1,6 +1,10 @@
 package kvcache
 
-import "errors"
+import (
+	"errors"
+	"maps"
+	"slices"
+)
 
 // PageTokens is the number of tokens in a page. It must match kernel.PageTokens: the attention kernels address memory
 // in these units.
@@ -89,14 +93,30 @@ func (c *Cache) Acquire(ns string, tokens []Token) *Lease {
 // Available returns how many pages a lease could get at most: free ones and those that no lease holds.
 func (c *Cache) Available() int { return len(c.free) + c.idle.len }
 
-// Drop forgets everything cached for a namespace; pages that a lease holds follow when the lease is released.
+// Drop forgets everything cached for a namespace; pages that a lease holds follow when the lease is released. What those
+// leases commit later is not kept either: it may be what was to be forgotten.
 func (c *Cache) Drop(ns string) {
+	for l := range c.leases {
+		if l.ns == ns {
+			l.stale = true
+		}
+	}
 	root := c.roots[ns]
 	if root == nil {
 		return
 	}
 	delete(c.roots, ns)
 	c.removeBelow(root)
+}
+
+// Namespaces lists those that have something cached or leased.
+func (c *Cache) Namespaces() []string {
+	names := slices.Collect(maps.Keys(c.roots))
+	for l := range c.leases {
+		names = append(names, l.ns)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Stats returns the current counts.
