@@ -7,9 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -53,7 +51,7 @@ type Config struct {
 	MaxSeqs       int           // sequences computed together; 0: 8
 	MaxQueue      int           // requests that may wait; 0: 64
 	MaxDraft      int           // tokens guessed from the prompt per step and sequence; 0: 12, negative: none
-	MemoryBytes   int64         // budget for weights, cache and activations; 0: see Memory
+	MemoryBytes   int64         // budget for weights, cache and activations; 0: what is available, see Memory
 	Float         bool          // dequantize weights to f32: exact and slow
 	PrefixFile    string        // keeps the pages of prompts that were used more than once over a restart; "": none
 	PrefixBytes   int64         // bound of that file; 0: 256 MiB
@@ -106,14 +104,14 @@ func open(path string, c Config) (*Engine, error) {
 		return nil, err
 	}
 	defer f.Close()
-	tok, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return nil, err
-	}
-	template, err := chat.FromGGUF(f, tok)
-	if err != nil {
-		return nil, err
-	}
+	var words language
+	var wordsErr error
+	read := make(chan struct{})
+	go func() { // beside the weights: a large vocabulary takes one thread a fifth of a second
+		defer close(read)
+		words, wordsErr = readLanguage(f)
+	}()
+	defer func() { <-read }() // before f is closed
 	shape, err := model.ReadConfig(f)
 	if err != nil {
 		return nil, err
@@ -137,22 +135,35 @@ func open(path string, c Config) (*Engine, error) {
 		free()
 		return nil, err
 	}
-	e := newEngine(m, m.CopyPage, m.Vocab(), tok, memory, c)
+	if <-read; wordsErr != nil {
+		m.Close()
+		free()
+		return nil, wordsErr
+	}
+	memory.HugePages = m.HugePages()
+	e := newEngine(m, m.CopyPage, m.Vocab(), words.tok, memory, c)
 	e.name = strings.TrimSuffix(filepath.Base(path), ".gguf")
 	e.fingerprint = fingerprint(f, c)
-	e.chat = template
+	e.chat = words.chat
 	e.free = func() { m.Close(); free() }
-	if c.PrefixFile != "" {
-		e.prefixFile = c.PrefixFile
-		e.save = func() { e.keep(m, c.PrefixFile, cmp.Or(c.PrefixBytes, defaultPrefixBytes)) }
-		e.restore(m, c.PrefixFile)
-		e.publish()
-	}
+	e.usePrefixes(m, c.PrefixFile, cmp.Or(c.PrefixBytes, defaultPrefixBytes))
 	e.logger.Info("engine ready", "model", e.name, "architecture", shape.Arch, "isa", kernel.Active().String(),
-		"threads", pool.Threads(), "context_tokens", memory.ContextTokens, "weights_mib", memory.WeightBytes>>20,
-		"cache_mib", memory.CacheBytes>>20, "cache_tokens", memory.Pages*kvcache.PageTokens)
+		"threads", pool.Threads(), "context_tokens", memory.ContextTokens, "memory", memory.String())
 	go e.loop()
 	return e, nil
+}
+
+// language turns messages into tokens and tokens into text.
+type language struct {
+	tok  *tokenizer.Tokenizer
+	chat *chat.Template
+}
+
+func readLanguage(f *gguf.File) (l language, err error) {
+	if l.tok, err = tokenizer.FromGGUF(f); err == nil {
+		l.chat, err = chat.FromGGUF(f, l.tok)
+	}
+	return l, err
 }
 
 // newEngine assembles an engine around any model; the caller starts its loop.
@@ -256,14 +267,25 @@ func (e *Engine) Healthy() bool {
 // Forget drops everything cached for a namespace, in memory and on disk, for example when a tenant's documents were
 // erased.
 func (e *Engine) Forget(ctx context.Context, ns string) error {
+	return e.erase(ctx, func() []string { return []string{ns} })
+}
+
+// ForgetAll is Forget for every namespace: for when it is not known which one's documents were erased.
+func (e *Engine) ForgetAll(ctx context.Context) error {
+	return e.erase(ctx, func() []string { return e.cache.Namespaces() })
+}
+
+func (e *Engine) erase(ctx context.Context, namespaces func() []string) error {
 	return e.call(ctx, func() error {
-		e.cache.Drop(ns)
+		for _, ns := range namespaces() {
+			e.cache.Drop(ns)
+		}
 		if e.prefixFile == "" {
 			return nil
 		}
 		// The other namespaces' pages are written again when the engine closes.
-		if err := os.Remove(e.prefixFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("llm: forget %q: %w", ns, err)
+		if err := remove(e.prefixFile); err != nil {
+			return fmt.Errorf("llm: forget cached text: %w", err)
 		}
 		return nil
 	})

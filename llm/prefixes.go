@@ -164,6 +164,67 @@ func readPrefix(r io.Reader, pageBytes, maxTokens int) (x kvcache.Entry, image [
 
 var errDamaged = errors.New("the file is damaged")
 
+// usePrefixes fills the cache from the prefix file and keeps it when the engine closes. One engine at a time does: others
+// run without, for what two wrote could hold text that one of them was told to forget.
+func (e *Engine) usePrefixes(m pages, path string, maxBytes int64) {
+	if path == "" {
+		return
+	}
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		e.logger.Info("prefixes are not kept: another process does, or the folder cannot be written", "reason", err.Error())
+		return
+	}
+	e.prefixFile = path
+	if _, err := obey(path); err != nil {
+		e.logger.Warn("prefixes not forgotten", "reason", err.Error())
+	} else {
+		e.restore(m, path)
+	}
+	e.save = func() {
+		defer unlock()
+		e.keep(m, path, maxBytes)
+	}
+	e.publish()
+}
+
+// ForgetPrefixes is Engine.Forget for a process without the engine: it removes the prefix file and leaves a mark beside
+// it, so that an engine which runs elsewhere does not write what it holds when it closes.
+func ForgetPrefixes(path string) error {
+	mark, err := os.OpenFile(path+forgetMark, os.O_CREATE|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // no folder, so no engine kept anything there
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(mark.Close(), remove(path)) // in this order: see keep
+	}
+	if err != nil {
+		return fmt.Errorf("llm: forget prefixes: %w", err)
+	}
+	return nil
+}
+
+const forgetMark = ".forget"
+
+// obey removes the prefix file, and the mark, if a mark says so.
+func obey(path string) (marked bool, err error) {
+	if _, err := os.Stat(path + forgetMark); err != nil {
+		return false, nil
+	}
+	if err := remove(path); err != nil {
+		return true, err
+	}
+	return true, remove(path + forgetMark)
+}
+
+// remove removes a file; one that is not there is fine.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // restore fills the cache from the prefix file, if there is one.
 func (e *Engine) restore(m pages, path string) {
 	count, err := e.loadPrefixes(m, path)
@@ -174,11 +235,17 @@ func (e *Engine) restore(m pages, path string) {
 	}
 }
 
-// keep writes the prefix file.
+// keep writes the prefix file. A mark is looked for afterwards: whoever leaves one removes the file after that, so one of
+// the two sees the other's.
 func (e *Engine) keep(m pages, path string, maxBytes int64) {
-	if count, err := e.savePrefixes(m, path, maxBytes); err != nil {
-		e.logger.Warn("prefixes not saved", "reason", fmt.Sprint(err))
-	} else {
+	count, err := e.savePrefixes(m, path, maxBytes)
+	marked, obeyed := obey(path)
+	switch {
+	case err != nil || obeyed != nil:
+		e.logger.Warn("prefixes not saved", "reason", errors.Join(err, obeyed).Error())
+	case marked:
+		e.logger.Info("prefixes not saved: documents were deleted meanwhile")
+	default:
 		e.logger.Info("prefixes saved", "pages", count)
 	}
 }

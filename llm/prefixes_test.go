@@ -31,9 +31,8 @@ func (m *echo) WritePage(page int32, image []byte) {
 func stored(t *testing.T, path, fingerprint string, ask func(e *Engine)) {
 	m := &echo{slots: make([]Token, 64*kvcache.PageTokens)}
 	e := newEngine(m, m.copyPage, testVocab, testTokenizer(t), Memory{Pages: 64, ContextTokens: 512}, Config{MaxSeqs: 2})
-	e.fingerprint, e.prefixFile = fingerprint, path
-	e.save = func() { e.keep(m, path, defaultPrefixBytes) }
-	e.restore(m, path)
+	e.fingerprint = fingerprint
+	e.usePrefixes(m, path, defaultPrefixBytes)
 	go e.loop()
 	ask(e)
 	require.NoError(t, e.Close())
@@ -87,8 +86,61 @@ func TestPrefixesSurviveARestart(t *testing.T) {
 	require.Less(t, len(left), 64, "nothing of the namespace is left")
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "no temporary file is left")
+	require.Len(t, entries, 2, "the file and its lock; no temporary file is left")
 	stored(t, filepath.Join(path, "impossible"), "fp", func(e *Engine) { cachedTokens(t, e, "a", text) })
+}
+
+// A process that deletes documents without an engine leaves nothing of them behind, whether an engine runs elsewhere or not.
+func TestForgetPrefixes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prefixes")
+	text := "what a document said before it was deleted"
+	use := func(e *Engine) {
+		cachedTokens(t, e, "a", text)
+		require.Equal(t, 32, cachedTokens(t, e, "a", text))
+	}
+	stored(t, path, "fp", use)
+	require.FileExists(t, path)
+	require.NoError(t, ForgetPrefixes(path))
+	require.NoFileExists(t, path)
+	stored(t, path, "fp", func(e *Engine) {
+		require.Zero(t, cachedTokens(t, e, "a", text), "nobody ran")
+	})
+	stored(t, path, "fp", func(e *Engine) {
+		use(e)
+		require.NoError(t, ForgetPrefixes(path))
+	})
+	require.NoFileExists(t, path, "an engine ran")
+	require.NoFileExists(t, path+forgetMark)
+	stored(t, path, "fp", use)
+	require.FileExists(t, path, "a mark holds once")
+
+	// A crash between the mark and the removal, before the next start.
+	require.NoError(t, os.WriteFile(path+forgetMark, nil, 0o600))
+	stored(t, path, "fp", func(e *Engine) {
+		require.Zero(t, cachedTokens(t, e, "a", text))
+	})
+	require.NoError(t, ForgetPrefixes(filepath.Join(t.TempDir(), "nowhere", "prefixes")))
+}
+
+// Two engines on one file: the second one neither reads nor writes it.
+func TestPrefixesHaveOneOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prefixes")
+	text := "a system prompt that everybody uses"
+	stored(t, path, "fp", func(e *Engine) {
+		cachedTokens(t, e, "a", text)
+		cachedTokens(t, e, "a", text)
+	})
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	stored(t, path, "fp", func(first *Engine) {
+		require.Equal(t, 32, cachedTokens(t, first, "a", text))
+		stored(t, path, "fp", func(e *Engine) {
+			require.Zero(t, cachedTokens(t, e, "a", text))
+		})
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	})
 }
 
 func flip(b []byte, at int) []byte {

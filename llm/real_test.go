@@ -182,7 +182,7 @@ func TestRealGrammar(t *testing.T) {
 func TestRealMemoryBudget(t *testing.T) {
 	path := realPath(t, smolLM2)
 	_, err := Open(path, Config{MemoryBytes: 100 << 20})
-	require.ErrorContains(t, err, "at most")
+	require.ErrorContains(t, err, "the budget is 100 MiB")
 	_, err = Open(path, Config{ContextTokens: 1 << 20})
 	require.ErrorContains(t, err, "a context of 1048576 tokens")
 }

@@ -3,6 +3,7 @@ package gguf
 import (
 	"fmt"
 	"os"
+	"unsafe"
 
 	"ragd/llm/quant"
 )
@@ -104,6 +105,15 @@ func (f *File) Release() {
 	if len(f.data) > 0 {
 		dropPages(f.data)
 	}
+}
+
+// ReleaseTensor is Release for the data of one tensor.
+func (f *File) ReleaseTensor(t *Tensor) {
+	if len(t.Data) == 0 {
+		return
+	}
+	from := int(uintptr(unsafe.Pointer(&t.Data[0])) - uintptr(unsafe.Pointer(&f.data[0])))
+	dropPages(f.data[from&^(os.Getpagesize()-1) : from+len(t.Data)])
 }
 
 // Path returns the path that Open was given.

@@ -242,7 +242,10 @@ func TestDropForgetsANamespace(t *testing.T) {
 	require.Zero(t, c.Match("a", tokens))
 	require.Equal(t, 32, c.Match("b", tokens))
 	require.NoError(t, m.verify(l, tokens), "a running request keeps its pages")
-	l.Release(nil)
+	fork := l.Fork()
+	l.Release(tokens)
+	fork.Release(tokens)
+	require.Zero(t, c.Match("a", tokens), "what it commits now may be what was to be forgotten")
 	require.NoError(t, c.check())
 	require.Equal(t, 6, c.Stats().Free)
 }

@@ -14,6 +14,7 @@ type Lease struct {
 	ns    string
 	pages []Page
 	len   int
+	stale bool // its namespace was dropped: nothing of it enters the tree any more
 }
 
 // Len returns the number of tokens that the lease covers. After Acquire it is the length of the hit.
@@ -51,7 +52,7 @@ func (l *Lease) Extend(n int) error {
 // Fork returns a second lease of the same tokens. Both may be extended: whoever first writes to the shared last page
 // gets a copy of it.
 func (l *Lease) Fork() *Lease {
-	f := &Lease{cache: l.cache, ns: l.ns, pages: slices.Clone(l.pages), len: l.len}
+	f := &Lease{cache: l.cache, ns: l.ns, pages: slices.Clone(l.pages), len: l.len, stale: l.stale}
 	for _, p := range f.pages {
 		l.cache.hold(p)
 	}
@@ -78,7 +79,7 @@ func (l *Lease) Truncate(n int) {
 func (l *Lease) Commit(tokens []Token) {
 	c := l.cache
 	whole := min(len(tokens), l.len) / PageTokens
-	if whole == 0 {
+	if whole == 0 || l.stale {
 		return
 	}
 	n := c.roots[l.ns]

@@ -101,6 +101,7 @@ func (l *loader) split(name string, cols int, rows ...int) []*kernel.Matrix {
 		}
 		out[i], data = m, data[n*rowBytes:]
 	}
+	l.f.ReleaseTensor(t) // or the file would count beside the panels until all of it is loaded
 	return out
 }
 
@@ -186,6 +187,9 @@ type lookup struct {
 	rowBytes int
 }
 
+// copyBytes is the part of a table that a worker copies at a time.
+const copyBytes = 1 << 20
+
 func (l *loader) lookup(name string, rows, cols int) lookup {
 	t := l.tensor(name, cols, rows)
 	if t == nil {
@@ -197,7 +201,10 @@ func (l *loader) lookup(name string, rows, cols int) lookup {
 		return lookup{}
 	}
 	raw := l.arena.Alloc(len(t.Data))
-	copy(raw, t.Data)
+	l.pool.Run((len(raw)+copyBytes-1)/copyBytes, func(task, _ int) {
+		copy(raw[task*copyBytes:], t.Data[task*copyBytes:min((task+1)*copyBytes, len(raw))])
+	})
+	l.f.ReleaseTensor(t)
 	e := lookup{t: t.Type, raw: raw, rowBytes: rowBytes}
 	if err := quant.Decode(t.Type, make([]float32, cols), raw[:rowBytes]); err != nil {
 		l.fail("tensor %s: %w", name, err)
