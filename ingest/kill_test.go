@@ -81,6 +81,16 @@ func (k *killer) Publish(ctx context.Context, j *ingest.Job) error {
 	return k.call("Publish", func() error { return k.Store.Publish(ctx, j) })
 }
 
+func (k *killer) Shadow(ctx context.Context, tenant, corpus string, to ingest.Index) (shadow ingest.Shadow, err error) {
+	err = k.call("Shadow", func() error { shadow, err = k.Store.Shadow(ctx, tenant, corpus, to); return err })
+	return shadow, err
+}
+
+func (k *killer) Switch(ctx context.Context, tenant, corpus string, to ingest.Index) (switched bool, err error) {
+	err = k.call("Switch", func() error { switched, err = k.Store.Switch(ctx, tenant, corpus, to); return err })
+	return switched, err
+}
+
 func (k *killer) Fail(ctx context.Context, j *ingest.Job, f ingest.Failure) error {
 	return k.call("Fail", func() error { return k.Store.Fail(ctx, j, f) })
 }
@@ -104,9 +114,24 @@ func TestKillChild(t *testing.T) {
 	run(t, k, os.Getenv(childDir))
 }
 
+// pipeline is what every process of these tests works with; nextPipeline is for another index.
+func pipeline(s ingest.Store) *ingest.Pipeline {
+	return &ingest.Pipeline{Store: s, Embedder: &ingest.TextEmbedder{}, Splitter: &ingest.Splitter{MaxTokens: 60}, Lease: 500 * time.Millisecond, Workers: 2}
+}
+
+func nextPipeline(s ingest.Store) *ingest.Pipeline {
+	p := pipeline(s)
+	p.Embedder, p.Splitter = &ingest.OtherEmbedder{}, &ingest.Splitter{MaxTokens: 90}
+	return p
+}
+
 func run(t *testing.T, s ingest.Store, dir string) {
-	p := &ingest.Pipeline{Store: s, Embedder: &ingest.TextEmbedder{}, Splitter: &ingest.Splitter{MaxTokens: 60}, Lease: 500 * time.Millisecond, Workers: 2}
-	_, err := p.Run(t.Context(), "", "c", []string{dir}, nil)
+	var err error
+	if dir == "migrate" {
+		_, err = nextPipeline(s).Migrate(t.Context(), "", "c", nil)
+	} else {
+		_, err = pipeline(s).Run(t.Context(), "", "c", []string{dir}, nil)
+	}
 	require.NoError(t, err)
 }
 
@@ -151,8 +176,8 @@ func corpus(t *testing.T, url string) (live, failed []string) {
 		FROM documents d JOIN document_versions v ON v.tenant = d.tenant AND v.id = d.live_version JOIN passages p ON p.tenant = v.tenant AND p.version = v.id
 		JOIN passage_vectors e ON e.tenant = p.tenant AND e.passage = p.id ORDER BY d.path, p.seq`)
 	failed = lines(`SELECT concat_ws('|', d.path, v.error_class) FROM documents d JOIN document_versions v ON v.tenant = d.tenant AND v.document = d.id WHERE v.state = 'failed' ORDER BY d.path`)
-	require.Equal(t, []string{"0", "0", "0"}, lines(`SELECT count(*)::text FROM document_versions WHERE state NOT IN ('live', 'failed')
-		UNION ALL SELECT count(*)::text FROM passages p JOIN document_versions v ON v.tenant = p.tenant AND v.id = p.version WHERE v.state <> 'live'
+	require.Equal(t, []string{"0", "0", "0"}, lines(`SELECT count(*)::text FROM document_versions WHERE state NOT IN ('live', 'failed', 'retired')
+		UNION ALL SELECT count(*)::text FROM passages p JOIN document_versions v ON v.tenant = p.tenant AND v.id = p.version WHERE v.state NOT IN ('live', 'retired')
 		UNION ALL SELECT count(*)::text FROM staged_vectors`), "work left over")
 	return live, failed
 }

@@ -19,6 +19,8 @@ import (
 type Library interface {
 	Ping(ctx context.Context) error
 	Waiting(ctx context.Context) ([]store.Waiting, error)
+	Maintain(ctx context.Context, keep store.Retention) error
+	Deletions(ctx context.Context, forget func(tenant string)) error
 	Corpora(ctx context.Context, tenant string, names ...string) ([]store.Corpus, error)
 	Documents(ctx context.Context, tenant string, corpora []string, state ingest.State, after retrieve.DocumentID, limit int) ([]store.Document, error)
 	DocumentByID(ctx context.Context, tenant string, id retrieve.DocumentID) (store.Document, error)

@@ -169,6 +169,7 @@ func sample(_ context.Context, q answer.Question, yield func(answer.Event, error
 
 // fakes are the parts of a server under test.
 type fakes struct {
+	receiving []*upload
 	mu        sync.Mutex
 	documents []store.Document
 	corpora   []store.Corpus
@@ -267,20 +268,23 @@ func (f *fakes) Excerpt(_ context.Context, id retrieve.PassageID, _ int, _ retri
 
 func (f *fakes) Index() ingest.Index { return ingest.Index{Model: "fake", Dim: 3, Splitter: "s"} }
 
-func (f *fakes) Add(_ context.Context, c ingest.Candidate, data []byte) (ingest.Outcome, int64, error) {
+// Add takes a whole upload; it returns the id of the document.
+func (f *fakes) Add(_ context.Context, c ingest.Candidate, data []byte) (outcome ingest.Outcome, document int64, err error) {
 	if f.refusal != nil {
 		return 0, 0, f.refusal
 	}
 	c.Size = int64(len(data))
-	return f.outcome, 1, f.locked(func() error {
+	err = f.locked(func() error {
 		f.added = append(f.added, c)
 		state := ingest.Received
 		if f.outcome == ingest.Unchanged {
 			state = ingest.Live
 		}
-		f.documents = append(f.documents, store.Document{ID: retrieve.DocumentID(len(f.added) + 10), Corpus: c.Corpus, Path: c.Path, State: state, Size: c.Size, Live: state == ingest.Live})
+		document = int64(len(f.added) + 10)
+		f.documents = append(f.documents, store.Document{ID: retrieve.DocumentID(document), Corpus: c.Corpus, Path: c.Path, State: state, Size: c.Size, Live: state == ingest.Live})
 		return nil
 	})
+	return f.outcome, document, err
 }
 
 func (f *fakes) Run(_ context.Context, _, corpus string, _ []string, _ func(ingest.Progress)) (ingest.Report, error) {
@@ -342,7 +346,7 @@ type harness struct {
 
 func newParts(t testing.TB, answerer server.Answerer) (server.Parts, *fakes) {
 	f := &fakes{}
-	return server.Parts{Answerer: answerer, Retriever: f, Library: f, Pipeline: f, Embedder: f, Reranker: f, Engine: testEngine(t)}, f
+	return server.Parts{Answerer: answerer, Retriever: f, Library: f, Uploads: f, Jobs: f, Pipeline: f, Embedder: f, Reranker: f, Engine: testEngine(t)}, f
 }
 
 func serve(t *testing.T, answerer answerFunc, c server.Config) *harness {

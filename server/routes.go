@@ -47,12 +47,21 @@ func (s *Server) routes() http.Handler {
 	read.GET("/corpora", s.corpora)
 	read.GET("/documents", s.documents)
 	read.GET("/documents/:id", s.document)
+	read.GET("/jobs", s.jobs)
 	read.GET("/passages/:id", s.passage)
 	read.GET("/models", s.models)
 	read.POST("/chat/completions", s.chatCompletions)
 	read.POST("/embeddings", s.embeddings)
 	write := v1.Group("", s.may(Write))
 	write.POST("/documents", s.upload)
+	write.POST("/documents/:id/retry", s.retry)
+	write.POST("/documents/:id/cancel", s.cancel)
+	tus := write.Group("/uploads", s.tus)
+	tus.OPTIONS("", s.tusOptions)
+	tus.POST("", s.tusCreate)
+	tus.HEAD("/:id", s.tusHead)
+	tus.PATCH("/:id", s.tusPatch)
+	tus.DELETE("/:id", s.tusDelete)
 	write.DELETE("/documents/:id", s.deleteDocument)
 	admin := v1.Group("", s.may(Admin), s.haveKeys)
 	admin.GET("/keys", s.keys)
@@ -163,7 +172,7 @@ func (s *Server) patience(c *gin.Context) {
 		_ = control.SetReadDeadline(time.Now().Add(s.config.ReadTimeout))
 	}
 	limit := int64(bodyLimit)
-	if c.Request.Method == http.MethodPost && c.FullPath() == "/v1/documents" {
+	if c.Request.Method == http.MethodPost && c.FullPath() == "/v1/documents" || c.Request.Method == http.MethodPatch {
 		limit = s.config.UploadBytes
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, &patientBody{ReadCloser: c.Request.Body, control: control, timeout: s.config.ReadTimeout}, limit)

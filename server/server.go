@@ -23,6 +23,7 @@ type Config struct {
 	APIKey       string        // the server's own key, which permits everything in the default tenant; "" means that there is none
 	NeedKey      bool          // refuse requests without a key, also on loopback; without it an APIKey alone makes keys necessary
 	UploadBytes  int64         // largest upload; 0 means 256 MiB
+	KeepVersions time.Duration // how long versions of documents that were replaced can be cited; 0: for ever
 	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
 	Version      string        // of the program, for the metrics
 	PingEvery    time.Duration // between signs of life on a silent stream; 0 means 15 s, under the idle limits of common proxies
@@ -59,7 +60,6 @@ type Retriever interface {
 // Pipeline takes documents in. *ingest.Pipeline implements it.
 type Pipeline interface {
 	Index() ingest.Index
-	Add(ctx context.Context, c ingest.Candidate, data []byte) (ingest.Outcome, int64, error)
 	Run(ctx context.Context, tenant, corpus string, paths []string, progress func(ingest.Progress)) (ingest.Report, error)
 }
 
@@ -69,6 +69,8 @@ type Parts struct {
 	Retriever Retriever
 	Library   Library
 	Keys      Keys
+	Uploads   Uploads
+	Jobs      Jobs
 	Pipeline  Pipeline
 	Embedder  embed.Embedder
 	Reranker  retrieve.Reranker
@@ -83,7 +85,7 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	gate    *gate
-	uploads chan struct{} // one place per upload in memory
+	running running
 	arrived chan struct{} // has room for one: documents wait to be worked on
 	handler http.Handler
 }
@@ -103,7 +105,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{
 		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version),
-		gate: newGate(c.Requests), uploads: make(chan struct{}, uploadsAtOnce), arrived: make(chan struct{}, 1),
+		gate: newGate(c.Requests), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()
 	return s, nil

@@ -63,7 +63,7 @@ func TestFromUploadToCitation(t *testing.T) {
 	}}
 	retriever := retrieve.New(db, words{}, nil, retrieve.Config{})
 	url, stop, ended := start(t, server.Parts{
-		Answerer: answer.New(retriever, testEngine(t), answer.Config{Passages: 1, PassageTokens: 120, MaxTokens: 24}), Retriever: retriever, Library: db,
+		Answerer: answer.New(retriever, testEngine(t), answer.Config{Passages: 1, PassageTokens: 120, MaxTokens: 24}), Retriever: retriever, Library: db, Uploads: db, Jobs: db,
 		Pipeline: &ingest.Pipeline{Store: db, Embedder: words{}, Splitter: splitter}, Embedder: words{}, Engine: testEngine(t),
 	}, server.Config{})
 	h := &harness{T: t, url: url, client: &http.Client{Transport: &http.Transport{}}, header: http.Header{}}

@@ -123,6 +123,9 @@ func (s *Store) DeleteCorpus(ctx context.Context, tenant, name string) error {
 		if err := announceDeletion(ctx, tx, tenant); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, `DELETE FROM uploads WHERE tenant = $1 AND (corpus = $2 OR document = ANY ($3))`, tenant, clean(name), documents); err != nil {
+			return err
+		}
 		// Everything but the postings goes with the corpus, by foreign keys.
 		for _, sql := range []string{`DELETE FROM postings WHERE tenant = $1 AND corpus = $2`, `DELETE FROM corpora WHERE tenant = $1 AND id = $2`} {
 			if _, err := tx.Exec(ctx, sql, tenant, corpus); err != nil {

@@ -150,6 +150,9 @@ func (s *Store) DeleteDocument(ctx context.Context, tenant string, id retrieve.D
 		if err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, `DELETE FROM uploads WHERE tenant = $1 AND document = $2`, tenant, id); err != nil {
+			return err
+		}
 		// Versions, texts, passages and vectors go with the document, by foreign keys.
 		if _, err := tx.Exec(ctx, `DELETE FROM documents WHERE tenant = $1 AND id = $2`, tenant, id); err != nil {
 			return err

@@ -30,6 +30,7 @@ type app struct {
 	progress *progress
 	closers  []func()
 
+	corpus   string // the one that the command is about; "": any
 	pool     *kernel.Pool
 	embedder *embed.Encoder
 	reranker *embed.Reranker
@@ -112,6 +113,12 @@ func (a *app) answerModelPath(ctx context.Context) (string, error) {
 	return a.modelPath(ctx, cmp.Or(a.Model, set.Answer))
 }
 
+// prefixFile is where the engine keeps what was asked before over a restart: system prompts and passages that came again. It holds text of documents.
+func (a *app) prefixFile() string { return filepath.Join(a.DataDir, "prefixes") }
+
+// forgetPrefixes is for commands that change documents without an engine of their own.
+func (a *app) forgetPrefixes() error { return llm.ForgetPrefixes(a.prefixFile()) }
+
 // openEngine loads the answer model.
 func (a *app) openEngine(ctx context.Context) (*llm.Engine, error) {
 	if a.engine != nil {
@@ -121,7 +128,10 @@ func (a *app) openEngine(ctx context.Context) (*llm.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.engine, err = llm.Open(path, llm.Config{Pool: a.workers(), ContextTokens: a.Context, KV: a.kv(), Logger: a.log})
+	if err := os.MkdirAll(a.DataDir, 0o700); err != nil { // the engine does without the file, then
+		a.log.Info("prefixes are not kept", "reason", err)
+	}
+	a.engine, err = llm.Open(path, llm.Config{Pool: a.workers(), ContextTokens: a.Context, KV: a.kv(), PrefixFile: a.prefixFile(), Logger: a.log})
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +144,15 @@ func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
 	if a.embedder != nil {
 		return a.embedder, nil
 	}
+	name := a.Embedder
+	if name == "" {
+		var err error
+		if name, err = a.corpusModel(ctx); err != nil {
+			return nil, err
+		}
+	}
 	set, _ := a.defaults()
-	name := cmp.Or(a.Embedder, set.Embed)
+	name = cmp.Or(name, set.Embed)
 	path, err := a.modelPath(ctx, name)
 	if err != nil {
 		return nil, err
@@ -146,6 +163,28 @@ func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
 	}
 	a.closers = append(a.closers, a.embedder.Close)
 	return a.embedder, nil
+}
+
+// corpusModel is the embedding model that the corpora in the database are made with, so that a change of model needs no change of settings; "" when
+// that says nothing: there is no database open, no corpus in it, or they differ.
+func (a *app) corpusModel(ctx context.Context) (string, error) {
+	if a.db == nil {
+		return "", nil
+	}
+	corpora, err := a.db.Corpora(ctx, "", one(a.corpus)...)
+	if err != nil || len(corpora) == 0 {
+		return "", err
+	}
+	model := corpora[0].Index.Model
+	for _, c := range corpora {
+		if c.Index.Model != model {
+			return "", nil
+		}
+	}
+	if _, ok := catalog.Lookup(model); !ok {
+		return "", fmt.Errorf("corpus %q is made with embedding model %s, which is not in the catalogue: name its file with --embedder", corpora[0].Name, model)
+	}
+	return model, nil
 }
 
 // profile is how the catalogue says a model wants to be used; a file of the user's own is used as it says itself.
@@ -259,6 +298,12 @@ func splitter(e *embed.Encoder) *ingest.Splitter {
 	return &ingest.Splitter{MaxTokens: min(320, e.MaxPassageTokens()), Ends: e.SplitOffsets}
 }
 
+// openPipelineFor is openPipeline for one corpus: with its embedding model, unless another is asked for.
+func (a *app) openPipelineFor(ctx context.Context, corpus string) (*ingest.Pipeline, error) {
+	a.corpus = corpus
+	return a.openPipeline(ctx)
+}
+
 // openPipeline opens what ingestion needs.
 func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	db, err := a.openStore(ctx)
@@ -268,6 +313,9 @@ func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	embedder, err := a.openEmbedder(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if a.engine == nil {
+		a.onClose("prefixes", a.forgetPrefixes)
 	}
 	return &ingest.Pipeline{Store: db, Embedder: embedder, Splitter: splitter(embedder), Logger: a.log}, nil
 }

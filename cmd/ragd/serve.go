@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"ragd/answer"
 	"ragd/server"
@@ -13,6 +14,8 @@ type serveCmd struct {
 	Listen     string `help:"host:port. Beyond loopback a key is needed." env:"RAGD_LISTEN" default:"127.0.0.1:8080"`
 	APIKey     string `help:"Key that clients send as a bearer token." env:"RAGD_API_KEY" name:"api-key"`
 	APIKeyFile string `help:"File that holds the key." env:"RAGD_API_KEY_FILE" name:"api-key-file" type:"existingfile"`
+
+	KeepVersions time.Duration `help:"How long versions of documents that were replaced can be cited; 0: for ever." env:"RAGD_KEEP_VERSIONS" default:"720h"`
 }
 
 // Help is shown by ragd serve --help.
@@ -30,7 +33,7 @@ func (k serveCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.serve(ctx, server.Config{Listen: k.Listen, APIKey: key, Version: version()})
+	return a.serve(ctx, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, Version: version()})
 }
 
 func (k serveCmd) key() (string, error) {
@@ -68,12 +71,13 @@ func (a *app) serve(ctx ctxBinding, c server.Config) error {
 	}
 	c.NeedKey = c.NeedKey || hasKeys
 	s, err := server.New(server.Parts{
-		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Keys: a.db, Pipeline: pipeline, Embedder: a.embedder,
+		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Uploads: a.db, Jobs: a.db, Keys: a.db, Pipeline: pipeline, Embedder: a.embedder,
 		Reranker: reranker, Engine: engine,
 	}, c, a.log)
 	if err != nil {
 		return err
 	}
+	a.progress.step("%s: %s", engine.Name(), engine.Memory())
 	return s.Serve(ctx, func(address string) {
 		a.progress.step("ragd serves http://%s (stop with Ctrl-C)", address)
 	})
