@@ -59,6 +59,7 @@ var owned = map[string][]string{
 	"github.com/alecthomas/kong":          {"cmd/ragd"},
 	"github.com/stretchr/testify":         {"internal/pgtest", "retrieve/indextest"},
 	"github.com/klippa-app/go-pdfium":     {"ingest"},
+	"github.com/fsnotify/fsnotify":        {"ingest"},
 	"github.com/tetratelabs/wazero":       {"ingest"},
 	"github.com/vbauerster/mpb/v8":        {"cmd/ragd"},
 	"github.com/prometheus/client_golang": {"server"},

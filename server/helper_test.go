@@ -342,6 +342,7 @@ type harness struct {
 	client *http.Client
 	server *server.Server
 	header http.Header // sent with each request
+	stop   func()      // of a server that listens by itself
 }
 
 func newParts(t testing.TB, answerer server.Answerer) (server.Parts, *fakes) {
