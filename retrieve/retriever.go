@@ -20,6 +20,9 @@ type Config struct {
 	Candidates int // passages asked of each leg; 0 means 100
 	Rerank     int // fused candidates that the cross-encoder reads; 0 means 20
 	Weights    Weights
+	// Student returns the way to rank that was learned for what f selects, nil for none. It decides the hybrid leg and which candidates the
+	// cross-encoder reads. nil: there are no students.
+	Student func(f Filter) Student
 }
 
 // Leg names one way to rank; a [Result] can be asked for the ranking of each.
@@ -86,11 +89,18 @@ func (r *Retriever) Retrieve(ctx context.Context, query string, f Filter, k int)
 // RetrieveLeg returns at most k passages for query as leg ranks them; evaluation compares the legs with it.
 func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Filter, k int) (Result, error) {
 	var result Result
-	dense, lexical, err := r.legs(ctx, leg, query, f, max(k, r.config.Candidates), &result.Timings)
+	var student Student
+	if r.config.Student != nil {
+		student = r.config.Student(f)
+	}
+	dense, lexical, err := r.legs(ctx, leg, student, query, f, max(k, r.config.Candidates), &result.Timings)
 	if err != nil {
 		return Result{}, err
 	}
 	fused := Fuse(Ranking{Hits: dense, Weight: 1}, Ranking{Hits: lexical, Weight: 1})
+	if student != nil && (leg == LegHybrid || leg == LegRerank) {
+		fused = fuseBy(student, dense, lexical)
+	}
 	keep := k
 	if leg == LegRerank {
 		keep = max(k, r.config.Rerank)
@@ -103,7 +113,7 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	result.Timings.Fetch = time.Since(started)
 	if leg == LegRerank {
 		started = time.Now()
-		if err := r.rerank(ctx, query, result.Ranked); err != nil {
+		if err := r.rerank(ctx, student, query, result.Ranked); err != nil {
 			return Result{}, err
 		}
 		result.Timings.Rerank = time.Since(started)
@@ -128,7 +138,7 @@ func (r *Retriever) Unknown(ctx context.Context, words []string, f Filter) ([]st
 }
 
 // legs asks the legs that leg is made of, both at once.
-func (r *Retriever) legs(ctx context.Context, leg Leg, query string, f Filter, k int, t *Timings) (dense, lexical []Hit, err error) {
+func (r *Retriever) legs(ctx context.Context, leg Leg, student Student, query string, f Filter, k int, t *Timings) (dense, lexical []Hit, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	if leg != LegLexical {
 		group.Go(func() error {
@@ -139,7 +149,9 @@ func (r *Retriever) legs(ctx context.Context, leg Leg, query string, f Filter, k
 			}
 			t.Embed = time.Since(started)
 			started = time.Now()
-			if dense, err = r.index.Dense(ctx, vectors[0], k, f); err != nil {
+			f := f // the lexical leg reads corpora of any model
+			f.Model = r.embedder.Model()
+			if dense, err = r.index.Dense(ctx, turn(student, vectors[0]), k, f); err != nil {
 				return fmt.Errorf("retrieve: dense leg: %w", err)
 			}
 			t.Dense = time.Since(started)
@@ -193,7 +205,7 @@ func hitsByID(hits []Hit) map[PassageID]*Hit {
 }
 
 // rerank lets the cross-encoder read the first candidates and reorders them in place; the others keep their place behind.
-func (r *Retriever) rerank(ctx context.Context, query string, ranked []Scored) error {
+func (r *Retriever) rerank(ctx context.Context, student Student, query string, ranked []Scored) error {
 	n := min(r.config.Rerank, len(ranked))
 	texts := make([]string, n)
 	for i, s := range ranked[:n] {
@@ -205,6 +217,10 @@ func (r *Retriever) rerank(ctx context.Context, query string, ranked []Scored) e
 	}
 	for i := range n {
 		ranked[i].Rerank = &logits[i]
+	}
+	if student != nil { // in the student's order already
+		r.config.Weights.reread(ranked)
+		return nil
 	}
 	r.config.Weights.Order(ranked)
 	return nil

@@ -131,3 +131,35 @@ func TestErrorsNameTheLeg(t *testing.T) {
 	_, err := retrieve.New(x, embedder{}, nil, retrieve.Config{}).Retrieve(t.Context(), "q", retrieve.Filter{}, 3)
 	require.ErrorContains(t, err, "dense leg: connection lost")
 }
+
+// lexicalStudent ranks by BM25 alone.
+type lexicalStudent struct{}
+
+func (lexicalStudent) Turn(q []float32) []float32 { return q }
+func (lexicalStudent) Score(f [4]float64) float64 { return f[1] }
+
+func TestStudentDecidesForItsCorpusOnly(t *testing.T) {
+	config := retrieve.Config{Rerank: 1, Student: func(f retrieve.Filter) retrieve.Student {
+		if len(f.Corpora) == 1 && f.Corpora[0] == "c" {
+			return lexicalStudent{}
+		}
+		return nil
+	}}
+	mine, other := retrieve.Filter{Corpora: []string{"c"}}, retrieve.Filter{}
+	r := retrieve.New(corpus(), embedder{}, reranker{}, config)
+	for _, c := range []struct {
+		leg    retrieve.Leg
+		filter retrieve.Filter
+		want   []retrieve.PassageID
+	}{
+		{retrieve.LegHybrid, mine, []retrieve.PassageID{3, 2, 1}},
+		{retrieve.LegHybrid, other, []retrieve.PassageID{2, 1, 3}},
+		{retrieve.LegRerank, mine, []retrieve.PassageID{3, 2, 1}}, // the cross-encoder read the student's first
+		{retrieve.LegRerank, other, []retrieve.PassageID{2, 1, 3}},
+		{retrieve.LegDense, mine, []retrieve.PassageID{1, 2}},
+	} {
+		result, err := r.RetrieveLeg(t.Context(), c.leg, "q", c.filter, 10)
+		require.NoError(t, err)
+		require.Equal(t, c.want, ids(result), "%s of %v", c.leg, c.filter.Corpora)
+	}
+}

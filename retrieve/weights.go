@@ -12,7 +12,7 @@ var DefaultWeights = Weights{Dense: 1, Lexical: 1, Rerank: 1.5}
 
 // Order puts candidates in order, best first, and sets their Fused score. Those that the cross-encoder did not read come after those that it read.
 func (w Weights) Order(candidates []Scored) {
-	var dense, lexical, read, unread []Hit
+	var dense, lexical []Hit
 	byID := make(map[PassageID]Scored, len(candidates))
 	for _, c := range candidates {
 		byID[c.Passage.ID] = c
@@ -26,9 +26,22 @@ func (w Weights) Order(candidates []Scored) {
 	order(dense)
 	order(lexical)
 	fused := Fuse(Ranking{Hits: dense, Weight: w.Dense}, Ranking{Hits: lexical, Weight: w.Lexical})
-	for _, h := range fused {
-		if c := byID[h.ID]; c.Rerank != nil {
-			read = append(read, Hit{ID: h.ID, Score: float64(*c.Rerank)})
+	for i, h := range fused {
+		candidates[i] = byID[h.ID]
+		candidates[i].Fused = h.Score
+	}
+	w.reread(candidates[:len(fused)])
+}
+
+// reread is Order for candidates that are in the order of their Fused scores.
+func (w Weights) reread(candidates []Scored) {
+	var read, unread []Hit
+	byID := make(map[PassageID]Scored, len(candidates))
+	for _, c := range candidates {
+		byID[c.Passage.ID] = c
+		if h := (Hit{ID: c.Passage.ID, Score: c.Fused}); c.Rerank != nil {
+			h.Score = float64(*c.Rerank)
+			read = append(read, h)
 		} else {
 			unread = append(unread, h)
 		}

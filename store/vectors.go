@@ -1,0 +1,26 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"ragd/embed"
+	"ragd/retrieve"
+)
+
+// Vectors returns the vectors of live passages, as they are compared; unknown ids are left out.
+func (s *Store) Vectors(ctx context.Context, tenant string, ids []retrieve.PassageID) (map[retrieve.PassageID]embed.Vector, error) {
+	rows, err := s.pool.Query(ctx, `SELECT passage, embedding::real[] FROM passage_vectors WHERE tenant = $1 AND passage = ANY ($2)`, tenantOf(tenant), ids)
+	if err != nil {
+		return nil, wrap("read vectors", err)
+	}
+	vectors := make(map[retrieve.PassageID]embed.Vector, len(ids))
+	var id retrieve.PassageID
+	var v []float32
+	_, err = pgx.ForEachRow(rows, []any{&id, &v}, func() error {
+		vectors[id] = append(embed.Vector(nil), v...)
+		return nil
+	})
+	return vectors, wrap("read vectors", err)
+}
