@@ -52,6 +52,13 @@ var families = map[string]family{
 		arch: "qwen3", activation: "silu",
 		layer: extended(map[string]string{"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}),
 	},
+	"gemma2": {
+		arch: "gemma2", activation: "gelu_pytorch_tanh", normOffset: 1, tied: true,
+		layer: extended(map[string]string{
+			"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+			"post_feedforward_layernorm": "post_ffw_norm",
+		}),
+	},
 	"gemma3_text": {
 		arch: "gemma3", activation: "gelu_pytorch_tanh", normOffset: 1, tied: true,
 		layer: extended(map[string]string{
@@ -107,6 +114,13 @@ type decoder struct {
 // checkLayers refuses layer patterns that the engine's architecture does not have.
 func (d *decoder) checkLayers() error {
 	switch d.c.ModelType {
+	case "gemma2":
+		for i, kind := range d.c.LayerTypes {
+			if want := map[bool]string{true: "sliding_attention", false: "full_attention"}[i%2 == 0]; kind != want {
+				return fmt.Errorf("config.json: layer %d is of the kind %q; in gemma2 every other layer has a window, the first one included", i, kind)
+			}
+		}
+		return nil
 	case "gemma3_text":
 		for i, kind := range d.c.LayerTypes {
 			if want := map[bool]string{true: "full_attention", false: "sliding_attention"}[i%6 == 5]; kind != want {
@@ -273,6 +287,11 @@ func (d *decoder) metadata(out *gguf.Writer, sliding rope) {
 	}
 	d.ropeMetadata(out, arch)
 	switch d.fam.arch {
+	case "gemma2":
+		out.SetUint(arch+"attention.sliding_window", c.SlidingWindow)
+		out.SetFloat(arch+"attn_logit_softcapping", softCap(c.AttnSoftCap))
+		out.SetFloat(arch+"final_logit_softcapping", softCap(c.FinalSoftCap))
+		d.attentionScale(out, arch)
 	case "gemma3":
 		out.SetUint(arch+"attention.sliding_window", c.SlidingWindow)
 		local := sliding.Theta
@@ -283,9 +302,7 @@ func (d *decoder) metadata(out *gguf.Writer, sliding rope) {
 			local = 10000
 		}
 		out.SetFloat(arch+"rope.freq_base_swa", float32(local))
-		if s := c.QueryScalar; s > 0 && s != float64(c.headDim()) {
-			out.SetFloat(arch+"attention.scale", float32(1/math.Sqrt(s)))
-		}
+		d.attentionScale(out, arch)
 		if s := c.FinalSoftCap; s != nil && *s != 0 {
 			out.SetFloat(arch+"final_logit_softcapping", float32(*s))
 		}
@@ -299,12 +316,27 @@ func (d *decoder) metadata(out *gguf.Writer, sliding rope) {
 	}
 }
 
+// attentionScale writes the scale of the scores where it is not the usual one.
+func (d *decoder) attentionScale(out *gguf.Writer, arch string) {
+	if s := d.c.QueryScalar; s > 0 && s != float64(d.c.headDim()) {
+		out.SetFloat(arch+"attention.scale", float32(1/math.Sqrt(s)))
+	}
+}
+
+// softCap is a soft cap of config.json as GGUF has it; 0 means none in both.
+func softCap(limit *float64) float32 {
+	if limit == nil {
+		return 0
+	}
+	return float32(*limit)
+}
+
 // context returns the longest context that the engine computes as the source does: an architecture whose window it does
 // not apply is limited to the window, within which windowed and full attention are the same.
 func (d *decoder) context() int {
 	c := d.c
 	windowed := c.UseSlidingWindow == nil || *c.UseSlidingWindow
-	if windowed && c.SlidingWindow > 0 && d.fam.arch != "gemma3" && d.fam.arch != "phi3" {
+	if windowed && c.SlidingWindow > 0 && d.fam.arch != "gemma2" && d.fam.arch != "gemma3" && d.fam.arch != "phi3" {
 		return min(c.Context, c.SlidingWindow)
 	}
 	return c.Context

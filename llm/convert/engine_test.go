@@ -205,3 +205,76 @@ func TestXLMRoBERTa(t *testing.T) {
 		require.InDelta(t, c.Score, score[0], 1e-4)
 	}
 }
+
+// TestDecoders: the engine computes from converted folders what transformers computes from the originals, on every
+// kernel path.
+func TestDecoders(t *testing.T) {
+	before := kernel.Active()
+	t.Cleanup(func() { require.NoError(t, kernel.SetISA(before)) })
+	for _, isa := range kernel.Available() {
+		for _, name := range []string{"gemma2", "phi4-mini", "qwen3-reranker"} {
+			t.Run(isa.String()+"/"+name, func(t *testing.T) {
+				require.NoError(t, kernel.SetISA(isa))
+				checkDecoder(t, filepath.Join("testdata", "hf", name))
+			})
+		}
+	}
+}
+
+func checkDecoder(t *testing.T, dir string) {
+	b, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	require.NoError(t, err)
+	var ref struct {
+		Cases []struct {
+			Tokens     []int32
+			Argmax     []int
+			LastLogits []float32 `json:"last_logits"`
+		}
+		Greedy struct{ Prompt, Continuation []int32 }
+	}
+	require.NoError(t, json.Unmarshal(b, &ref))
+	out := filepath.Join(t.TempDir(), "m.gguf")
+	require.NoError(t, convert.HuggingFace(dir, out, convert.Options{}))
+	f, err := gguf.Open(out)
+	require.NoError(t, err)
+	defer f.Close()
+	pool := kernel.NewPool(2)
+	defer pool.Close()
+	m, err := model.Load(f, pool, model.Options{Float: true})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, c := range ref.Cases {
+		rows := logits(t, m, c.Tokens)
+		require.InDeltaSlice(t, c.LastLogits, rows[len(rows)-1], 2e-3, "%d tokens", len(c.Tokens))
+		for i, row := range rows {
+			require.Equal(t, c.Argmax[i], kernel.ArgMax(row), "position %d of %d", i, len(c.Tokens))
+		}
+	}
+	text := ref.Greedy.Prompt
+	for i, want := range ref.Greedy.Continuation {
+		rows := logits(t, m, text)
+		best := int32(kernel.ArgMax(rows[len(rows)-1]))
+		require.Equal(t, want, best, "token %d of the continuation", i)
+		text = append(text, best)
+	}
+}
+
+// logits runs tokens from position 0 and returns one row per token.
+func logits(t *testing.T, m *model.Model, tokens []int32) [][]float32 {
+	t.Helper()
+	b := model.Batch{Tokens: tokens}
+	var pages []int32
+	for i := range tokens {
+		b.Out = append(b.Out, i)
+		if i%kernel.PageTokens == 0 {
+			pages = append(pages, int32(len(pages)))
+		}
+	}
+	b.Seqs = []model.Seq{{N: len(tokens), Pages: pages}}
+	require.NoError(t, m.Forward(&b))
+	var rows [][]float32
+	for i := range tokens {
+		rows = append(rows, b.Logits[i*m.Vocab():][:m.Vocab()])
+	}
+	return rows
+}

@@ -56,7 +56,7 @@ func huggingFace(dir, out string, o Options) error {
 // builders maps the model_type of config.json to its rules.
 var builders = map[string]func(*config, *weights, *vocabulary, Options) (*model, error){
 	"llama": buildDecoder, "mistral": buildDecoder, "qwen2": buildDecoder, "qwen3": buildDecoder,
-	"gemma3_text": buildDecoder, "granite": buildDecoder, "smollm3": buildDecoder, "phi3": buildDecoder,
+	"gemma2": buildDecoder, "gemma3_text": buildDecoder, "granite": buildDecoder, "smollm3": buildDecoder, "phi3": buildDecoder,
 	"bert": buildBERT, "xlm-roberta": buildXLMRoBERTa, "modernbert": buildModernBERT,
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"ragd/llm/gguf"
 )
@@ -20,6 +21,7 @@ const (
 	controlToken     = 3
 	userDefinedToken = 4
 	unusedToken      = 5
+	byteToken        = 6
 )
 
 // vocabulary is a tokenizer in the terms of GGUF.
@@ -108,10 +110,12 @@ func parseTokenizer(b []byte, settings *tokenizerConfig, c *config) (*vocabulary
 		err = v.wordPiece(&t)
 	case t.Model.Type == "BPE" && !t.Model.ByteFallback:
 		err = v.bytePair(&t, c)
+	case t.Model.Type == "BPE":
+		err = v.sentencePiece(&t, c)
 	case t.Model.Type == "Unigram":
 		err = v.unigram(&t)
 	default:
-		err = fmt.Errorf("tokenizers of the type %q (byte fallback: %v) are not supported; WordPiece, byte-level BPE and Unigram are", t.Model.Type, t.Model.ByteFallback)
+		err = fmt.Errorf("tokenizers of the type %q are not supported; WordPiece, BPE (of bytes, or of characters with byte fallback) and Unigram are", t.Model.Type)
 	}
 	if err != nil {
 		return nil, err
@@ -224,6 +228,113 @@ func (v *vocabulary) bytePair(t *tokenizerJSON, c *config) error {
 		v.merges = append(v.merges, string(m))
 	}
 	return nil
+}
+
+// sentencePiece converts BPE over characters with byte fallback (Llama 2, Mistral, Gemma, Phi-3). GGUF has scores instead of
+// merges, and joins any two neighbours that make a token, the highest score first: the score is the rank of the first merge
+// that makes the token. What no merge makes can never come out, so it is set apart as unused.
+func (v *vocabulary) sentencePiece(t *tokenizerJSON, c *config) error {
+	size := 0
+	if c != nil {
+		size = c.Vocab
+	}
+	if err := v.table(t, size); err != nil {
+		return err
+	}
+	prefix, err := spacePrefix(t)
+	if err != nil {
+		return err
+	}
+	rank := map[string]int{}
+	for i, m := range t.Model.Merges {
+		token := strings.Replace(string(m), " ", "", 1)
+		if _, ok := rank[token]; !ok {
+			rank[token] = i
+		}
+	}
+	unknown, _ := t.Model.Unknown.(string)
+	bytes := 0
+	v.scores = make([]float32, len(v.tokens))
+	for i, token := range v.tokens {
+		r, made := rank[token]
+		switch {
+		case token == unknown:
+			v.types[i] = unknownToken
+		case v.types[i] != normalToken:
+		case len(token) == 6 && strings.HasPrefix(token, "<0x") && token[5] == '>':
+			v.types[i] = byteToken
+			bytes++
+		case made:
+			v.scores[i] = -float32(r)
+		case utf8.RuneCountInString(token) > 1:
+			v.types[i] = unusedToken
+		}
+	}
+	if bytes != 256 {
+		return fmt.Errorf("byte fallback needs 256 tokens <0x00> to <0xFF>; %d are there", bytes)
+	}
+	v.model = "llama"
+	v.flags["add_space_prefix"] = prefix
+	return nil
+}
+
+// spacePrefix reports whether a text begins with a space that it does not have. It refuses steps before the merges other
+// than those of SentencePiece.
+func spacePrefix(t *tokenizerJSON) (bool, error) {
+	type step struct {
+		Type    string `json:"type"`
+		Prepend string `json:"prepend"`
+		Scheme  string `json:"prepend_scheme"`
+		Old     *bool  `json:"add_prefix_space"`
+		Pattern struct {
+			String string `json:"String"`
+		} `json:"pattern"`
+		Content     string `json:"content"`
+		Normalizers []step `json:"normalizers"`
+		Steps       []step `json:"pretokenizers"`
+	}
+	prefix, blanks := false, false
+	var visit func(s step) error
+	visit = func(s step) error {
+		for _, inner := range append(s.Normalizers, s.Steps...) {
+			if err := visit(inner); err != nil {
+				return err
+			}
+		}
+		switch {
+		case s.Type == "Sequence" || s.Type == "":
+		case s.Type == "Prepend" && s.Prepend == "\u2581":
+			prefix = true
+		case s.Type == "Replace" && s.Pattern.String == " " && s.Content == "\u2581":
+			blanks = true
+		case s.Type == "Metaspace":
+			blanks = true
+			prefix = prefix || s.Scheme == "always" || s.Scheme == "first" || s.Scheme == "" && (s.Old == nil || *s.Old)
+		case s.Type == "Split" && s.Pattern.String == " ": // after the replacement there is none
+		default:
+			return fmt.Errorf("the step %q before byte-fallback BPE is not supported; Prepend, Replace and Metaspace of SentencePiece are", s.Type)
+		}
+		return nil
+	}
+	for name, raw := range map[string]json.RawMessage{"normalizer": t.Normalizer, "pre_tokenizer": t.PreTokenizer} {
+		var s *step
+		if len(raw) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return false, fmt.Errorf("%s: %w", name, err)
+		}
+		if s == nil {
+			continue
+		}
+		if err := visit(*s); err != nil {
+			return false, err
+		}
+	}
+	if !blanks {
+		return false, fmt.Errorf("byte-fallback BPE that does not turn spaces into U+2581 is not supported")
+	}
+	return prefix, nil
 }
 
 // unigram converts a SentencePiece Unigram model.

@@ -67,6 +67,7 @@ var architectures = map[string]func(*metadata, *Config){
 	"llama":   llamaConfig,
 	"qwen2":   qwen2Config,
 	"qwen3":   qwen3Config,
+	"gemma2":  gemma2Config,
 	"gemma3":  gemma3Config,
 	"phi3":    phi3Config,
 	"granite": graniteConfig,

@@ -27,6 +27,6 @@
 // The tensor names and metadata keys are those of the GGUF specification and of
 // llama.cpp's architecture tables; the equations follow the models' reference
 // implementations in Hugging Face transformers (llama, mistral, qwen2, qwen3,
-// gemma3, phi3, granite, smollm3, bert, nomic-bert, modernbert). Rotary scaling:
+// gemma2, gemma3, phi3, granite, smollm3, bert, nomic-bert, modernbert). Rotary scaling:
 // "YaRN", Peng et al. 2023, section 3; "LongRoPE", Ding et al. 2024.
 package model

@@ -26,7 +26,7 @@ func TestLoadRefuses(t *testing.T) {
 		name, model, message string
 		edit                 edit
 	}{
-		{"unknown architecture", "llama", `architecture "mamba" is not supported; supported: gemma3, granite, llama,`, edit{arch: "mamba"}},
+		{"unknown architecture", "llama", `architecture "mamba" is not supported; supported: gemma2, gemma3, granite, llama,`, edit{arch: "mamba"}},
 		{"encoder as generator", "bert", `architecture "bert" is an encoder`, edit{}},
 		{"missing tensor", "llama", "tensor blk.1.ffn_gate.weight [64 160] is missing", edit{drop: "blk.1.ffn_gate.weight"}},
 		{"missing norm", "llama", "tensor output_norm.weight [64] is missing", edit{drop: "output_norm.weight"}},

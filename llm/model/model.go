@@ -126,6 +126,9 @@ func (m *Model) loadWeights(l *loader, kv kernel.KVType) {
 	} else {
 		m.head = l.matrix("token_embd.weight", c.Vocab, c.Embd)
 		m.embd = lookup{tied: m.head}
+		if c.Arch == "qwen3" {
+			l.ignore("cls.output.weight") // rerankers: copies of the rows of "yes" and "no"
+		}
 	}
 	m.layers = make([]layer, len(c.Layers))
 	for i := range m.layers {
