@@ -7,7 +7,7 @@ FLAGS := -trimpath -tags $(TAGS)
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-full race generate lint bench clean
+.PHONY: help build run test test-full fuzz race generate lint bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: build ## what the tests need, then all of them (under 25 minutes on 2 core
 
 test-full: build ## the long forms: every reference on every kernel path, whole data sets, chaos runs
 	@RAGD_TEST_FULL=1 scripts/test.sh
+
+fuzz: ## every fuzz target for a minute
+	@scripts/fuzz.sh 60
 
 race: ## the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -tags $(TAGS) ./...

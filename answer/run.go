@@ -194,6 +194,8 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 		Namespace: r.q.Namespace,
 		LogProbs:  tracedAlternatives,
 		Beams:     r.q.Beams,
+		// Means of log-probabilities: sums would let an answer win by being short.
+		LengthPenalty: 1,
 	})
 	if err != nil {
 		return fmt.Errorf("answer: generate: %w", err)

@@ -21,5 +21,6 @@
 //
 // Prefixes and pooling are the models' published recipes: BGE and E5 (asymmetric
 // prefixes, CLS and mean pooling), Nomic Embed (task prefixes, mean pooling),
-// MS MARCO cross-encoders (segments 0 and 1, one logit).
+// MS MARCO cross-encoders (segments 0 and 1, one logit), Qwen3-Reranker (its
+// prompt; logit of "yes" minus that of "no").
 package embed

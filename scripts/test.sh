@@ -43,3 +43,6 @@ go test -tags $tags,purego -timeout 15m ./llm/kernel ./llm/quant ./llm/tokenizer
 if grep -qw avx512_vnni /proc/cpuinfo 2>/dev/null; then
 	RAGD_ISA=avx2 go test -tags $tags -timeout 15m ./llm/kernel ./llm/model
 fi
+
+say "every fuzz target for two seconds"
+scripts/fuzz.sh 2

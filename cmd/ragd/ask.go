@@ -19,6 +19,7 @@ type askCmd struct {
 	MaxTokens   int      `help:"Longest answer in tokens; 0 leaves it to ragd."`
 	Temperature float32  `help:"0 is reproducible; higher is freer." default:"0"`
 	Seed        uint64   `help:"Seed of the random choices when the temperature is above 0."`
+	Beams       int      `help:"Search for the most probable answer, this many at a time; 0 and 1 write one word after the other. Slower by about that factor."`
 	JSON        bool     `help:"Print the answer as one JSON object, the same as POST /v1/ask." name:"json"`
 	Explain     bool     `help:"Show the passages with their scores, the token budget and the timings."`
 }
@@ -30,7 +31,11 @@ hold no answer, ragd says so instead of guessing.
 
   ragd ask How many vacation days do I have?
   ragd ask -c handbook --explain "What is the hotel limit in Oslo?"
-  ragd ask --json "Who approves trips abroad?" | jq .citations`
+  ragd ask --beams 4 "Which regulation applies to lithium batteries?"
+  ragd ask --json "Who approves trips abroad?" | jq .citations
+
+--beams helps where one wrong word early spoils a short answer; on long, open answers it makes the text bland, and the answer appears only when the
+search has ended. docs/decoding.md explains it.`
 }
 
 func (k askCmd) Run(ctx ctxBinding, a *app) error {
@@ -40,7 +45,7 @@ func (k askCmd) Run(ctx ctxBinding, a *app) error {
 	}
 	q := answer.Question{
 		Text: strings.Join(k.Question, " "), Filter: retrieve.Filter{Corpora: k.Corpus}, Passages: k.Passages, MaxTokens: k.MaxTokens,
-		Sampling: sample.Params{Temperature: k.Temperature, Seed: k.Seed},
+		Sampling: sample.Params{Temperature: k.Temperature, Seed: k.Seed}, Beams: k.Beams,
 	}
 	for event, err := range answerer.Answer(ctx, q) {
 		switch {

@@ -221,6 +221,7 @@ func TestDecoders(t *testing.T) {
 	}
 }
 
+// checkDecoder compares logits, best ids and a greedy continuation with expected.json of a folder.
 func checkDecoder(t *testing.T, dir string) {
 	b, err := os.ReadFile(filepath.Join(dir, "expected.json"))
 	require.NoError(t, err)

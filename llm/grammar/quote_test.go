@@ -151,9 +151,9 @@ func indexOf(list []string, s string) int {
 }
 
 func TestQuotesFromRandomLogits(t *testing.T) {
-	runs := 1000
-	if testing.Short() {
-		runs = 100
+	runs, least := 200, 1500
+	if full() {
+		runs, least = 1200, 10_000
 	}
 	rng := rand.New(rand.NewPCG(11, 12))
 	quotes := 0
@@ -164,8 +164,12 @@ func TestQuotesFromRandomLogits(t *testing.T) {
 		quotes += randomQuotes(t, rng, []string{p}, runs, i%2 == 0)
 	}
 	quotes += randomQuotes(t, rng, nasty, runs, true)
+	require.GreaterOrEqual(t, quotes, least)
 	t.Logf("%d quotes, all at their places", quotes)
 }
+
+// full reports whether the long forms of the proofs run; the short ones take every fiftieth passage.
+func full() bool { return os.Getenv("RAGD_TEST_FULL") == "1" }
 
 // Passages of the handed question sets, at least one quote each.
 func TestQuotesOfRealPassages(t *testing.T) {
@@ -184,7 +188,7 @@ func TestQuotesOfRealPassages(t *testing.T) {
 		for line := range strings.Lines(string(data)) {
 			var doc struct{ Text string }
 			require.NoError(t, json.Unmarshal([]byte(line), &doc))
-			if testing.Short() && rng.IntN(50) > 0 {
+			if !full() && rng.IntN(50) > 0 {
 				continue
 			}
 			passages++

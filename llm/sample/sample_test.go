@@ -346,6 +346,35 @@ func TestChainAgainstReference(t *testing.T) {
 	}
 }
 
+// topP takes the set that sorting gives, whatever the order and the ties.
+func TestTopPEqualsSorting(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	for round := range 400 {
+		c := make([]candidate, 1+rng.IntN(300))
+		for i := range c {
+			c[i] = candidate{int32(i), float32(1 + rng.IntN(1+round%7))} // many ties
+			if round%3 == 0 {
+				c[i].weight = float32(math.Exp(rng.NormFloat64() * 5))
+			}
+		}
+		switch round % 4 {
+		case 1:
+			slices.SortFunc(c, byWeight)
+		case 2:
+			slices.SortFunc(c, func(a, b candidate) int { return byWeight(b, a) })
+		}
+		p := rng.Float64()
+		sorted := slices.SortedFunc(slices.Values(c), byWeight)
+		total, sum, n := mass(c), 0.0, 0
+		for ; n < len(sorted) && sum < p*total*(1-1e-12); n++ {
+			sum += float64(sorted[n].weight)
+		}
+		got := topP(c, p)
+		slices.SortFunc(got, byWeight)
+		require.Equal(t, sorted[:max(n, 1)], got, "round %d", round)
+	}
+}
+
 func TestExp(t *testing.T) {
 	worst := 0.0
 	for x := float32(0); x > -87; x -= 0.00137 {
@@ -447,6 +476,12 @@ func BenchmarkSample(b *testing.B) {
 			}
 		})
 	}
+	b.Run("top-p of a flat distribution/151936", func(b *testing.B) {
+		s := New(Params{Temperature: 50, TopP: 0.95}, 0, new(Workspace))
+		for i := 0; b.Loop(); i++ {
+			s.Sample(logits, nil, i)
+		}
+	})
 	b.Run("logprob/151936", func(b *testing.B) {
 		for b.Loop() {
 			LogProb(logits, 5)

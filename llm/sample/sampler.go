@@ -118,8 +118,8 @@ func argMax(row []float32) int32 {
 	return id
 }
 
-// survivors applies temperature, min-p, top-k and top-p. When a cut-off needed an order the result is sorted by
-// probability, otherwise by id.
+// survivors applies temperature, min-p, top-k and top-p. The order of the result depends on the row and the parameters
+// alone.
 func (s *Sampler) survivors(row []float32) []candidate {
 	best := argMax(row)
 	if best < 0 {
@@ -182,28 +182,73 @@ func sink(h []candidate, i int) {
 	}
 }
 
-// topP keeps the smallest set of heaviest candidates whose share of the mass reaches p, sorted.
+// topP keeps the smallest set of heaviest candidates whose share of the mass reaches p, in an order that depends on c alone.
+// It selects instead of sorting: a flat distribution over a large vocabulary keeps nearly all of it.
 func topP(c []candidate, p float64) []candidate {
+	const mostRounds = 64 // far more than pivots from the middle need; beyond it the rest is sorted
 	total := mass(c)
-	// All candidates lighter than this together weigh less than 1-p, so none of them is in the smallest set. That
-	// spares sorting the whole vocabulary. The factor leaves room for rounding.
-	light := (1 - p) * total / float64(len(c)) * (1 - 1e-6)
+	target := p * total
+	// All candidates lighter than this together weigh less than 1-p, so none of them is in the set. The factor leaves room
+	// for rounding.
+	c = heavierThan(c, (1-p)*total/float64(len(c))*(1-1e-6))
+	in, out, sum := 0, len(c), 0.0 // c[:in] is in the set and weighs sum, c[out:] is not
+	for round := 0; out-in > 1; round++ {
+		if round == mostRounds {
+			slices.SortFunc(c[in:out], byWeight)
+			for sum += float64(c[in].weight); sum < target && in+1 < out; sum += float64(c[in].weight) {
+				in++
+			}
+			return c[:in+1]
+		}
+		pivot := in + partition(c[in:out])
+		heavier := mass(c[in:pivot])
+		switch with := heavier + float64(c[pivot].weight); {
+		case sum+heavier >= target:
+			out = pivot
+		case sum+with >= target:
+			return c[:pivot+1]
+		default:
+			in, sum = pivot+1, sum+with
+		}
+	}
+	return c[:out]
+}
+
+// heavierThan keeps the candidates of at least a weight, in their order.
+func heavierThan(c []candidate, weight float64) []candidate {
 	n := 0
 	for _, x := range c {
-		if float64(x.weight) >= light {
+		if float64(x.weight) >= weight {
 			c[n] = x
 			n++
 		}
 	}
-	c = c[:n]
-	slices.SortFunc(c, byWeight)
-	sum := 0.0
-	for i, x := range c {
-		if sum += float64(x.weight); sum >= p*total {
-			return c[:i+1]
+	return c[:n]
+}
+
+// partition moves the candidates that come before a pivot by weight in front of it and returns its index. The pivot is the
+// median of the first, the middle and the last candidate.
+func partition(c []candidate) int {
+	last := len(c) - 1
+	middle := last / 2
+	if byWeight(c[middle], c[0]) < 0 {
+		c[middle], c[0] = c[0], c[middle]
+	}
+	if byWeight(c[last], c[0]) < 0 {
+		c[last], c[0] = c[0], c[last]
+	}
+	if byWeight(c[middle], c[last]) < 0 {
+		c[middle], c[last] = c[last], c[middle]
+	}
+	pivot, n := c[last], 0
+	for i, x := range c[:last] {
+		if byWeight(x, pivot) < 0 {
+			c[n], c[i] = c[i], c[n]
+			n++
 		}
 	}
-	return c
+	c[n], c[last] = c[last], c[n]
+	return n
 }
 
 func mass(c []candidate) float64 {

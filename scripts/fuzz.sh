@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Every fuzz target for a few seconds (argument: how many; default 2), two at a time. Targets are found, not listed: a new one takes part by existing.
+# What a target fails on is left in its package's testdata/fuzz, where `go test` replays it; FUZZ_CACHE keeps the inputs that reached new code.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-2}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export cache=${FUZZ_CACHE:-$work/cache} seconds work
+mkdir -p "$cache"
+
+# One instrumented binary per package, then every target in it.
+fuzz_package() {
+	dir=$1
+	binary=$work/$(tr / _ <<<"$dir").test
+	go test -tags nomsgpack -c -fuzz . -o "$binary" "./$dir" || return 1
+	for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go | cut -c6-); do
+		if (cd "$dir" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "${seconds}s" -test.parallel 1 -test.fuzzcachedir "$cache/$dir") \
+			>"$work/$target.log" 2>&1; then
+			printf '%-20s %-20s %s\n' "$dir" "$target" "$(grep -o 'execs: [0-9]*' "$work/$target.log" | tail -1)"
+		else
+			printf '%s: %s FAILED\n' "$dir" "$target"
+			cat "$work/$target.log"
+			return 1
+		fi
+	done
+}
+export -f fuzz_package
+
+git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u | xargs -P 2 -I{} bash -c 'fuzz_package {}'
