@@ -15,11 +15,21 @@ type Limits struct {
 	OpsPerSecond   float64 // int8, a multiplication with its addition counts two
 }
 
-// MeasureLimits takes about a second.
-func MeasureLimits(threads int) Limits {
+// MeasureLimits takes about a second. nbytes is the size of the weights that are read again and again; a large cache may hold a part of them.
+func MeasureLimits(threads, nbytes int) Limits {
 	pool := kernel.NewPool(threads)
 	defer pool.Close()
-	return Limits{BytesPerSecond: kernel.MeasureReadBandwidth(pool), OpsPerSecond: kernel.MeasureInt8Peak(pool)}
+	return Limits{BytesPerSecond: kernel.MeasureRereadBandwidth(pool, nbytes), OpsPerSecond: kernel.MeasureInt8Peak(pool)}
+}
+
+// bracket measures the limits before and after do and returns the higher ones: virtual machines change their speed from one second to the next.
+func bracket(threads, nbytes int, do func() error) (Limits, error) {
+	before := MeasureLimits(threads, nbytes)
+	if err := do(); err != nil {
+		return Limits{}, err
+	}
+	after := MeasureLimits(threads, nbytes)
+	return Limits{max(before.BytesPerSecond, after.BytesPerSecond), max(before.OpsPerSecond, after.OpsPerSecond)}, nil
 }
 
 // Cost is what a model asks of the machine.

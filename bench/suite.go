@@ -20,7 +20,6 @@ type Suite struct {
 	Repeat  int
 	Clients int // of the serving load
 	Peers   []*Peer
-	Limits  Limits
 	Embed   Embedding
 
 	Commit, CPU string
@@ -150,8 +149,8 @@ func (s *Suite) limits(context.Context) error {
 	machine := *s
 	machine.Path = ""
 	begin := readBusy()
-	return s.report(machine.row("read bandwidth, huge pages", "GB/s", s.Limits.BytesPerSecond/1e9, 1, begin),
-		machine.row("int8 peak", "GOPS", s.Limits.OpsPerSecond/1e9, 1, begin))
+	l := MeasureLimits(s.Threads, 256<<20)
+	return s.report(machine.row("read bandwidth, huge pages", "GB/s", l.BytesPerSecond/1e9, 1, begin), machine.row("int8 peak", "GOPS", l.OpsPerSecond/1e9, 1, begin))
 }
 
 // deep is the depth at which prefill and decoding are measured beside 0.
@@ -162,7 +161,7 @@ func (s *Suite) prefill(ctx context.Context) error {
 	if s.Full {
 		cases = []Case{{Prompt: 128}, {Prompt: 512}, {Prompt: 2048}, {Prompt: 512, Depth: deep}}
 	}
-	return s.cases(ctx, cases, func(c Cost, _ Case, r *Row) { c.prefill(r, s.Limits) })
+	return s.cases(ctx, cases, func(c Cost, _ Case, r *Row, l Limits) { c.prefill(r, l) })
 }
 
 func (s *Suite) decode(ctx context.Context) error {
@@ -170,11 +169,11 @@ func (s *Suite) decode(ctx context.Context) error {
 	if !s.Full {
 		cases = []Case{{Decode: 64}}
 	}
-	return s.cases(ctx, cases, func(c Cost, w Case, r *Row) { c.decode(r, s.Limits, 1, w.Depth+w.Decode/2, 0) })
+	return s.cases(ctx, cases, func(c Cost, w Case, r *Row, l Limits) { c.decode(r, l, 1, w.Depth+w.Decode/2, 0) })
 }
 
 // cases measures some cases of one sequence beside the peers' llama-bench; limit sets the limits of a row.
-func (s *Suite) cases(ctx context.Context, cases []Case, limit func(Cost, Case, *Row)) error {
+func (s *Suite) cases(ctx context.Context, cases []Case, limit func(Cost, Case, *Row, Limits)) error {
 	cost, err := ReadCost(s.Path, s.KV)
 	if err != nil {
 		return err
@@ -188,18 +187,22 @@ func (s *Suite) cases(ctx context.Context, cases []Case, limit func(Cost, Case, 
 		return err
 	}
 	defer m.Close()
-	if _, err := m.Run(Case{Prompt: 256}); err != nil { // touches the memory
+	if _, err := m.Run(Case{Prompt: min(256, most)}); err != nil { // touches the memory
 		return err
 	}
 	for _, c := range cases {
 		peers := slices.DeleteFunc(slices.Clone(s.Peers), func(p *Peer) bool { return !p.depth && c.Depth > 0 && c.Decode == 0 })
-		rows, err := s.compare(ctx, c.String(), "tokens/s", func() (float64, error) { return m.Run(c) }, peers,
-			func(p *Peer) (float64, error) { return p.Run(ctx, s.Path, c) })
+		var rows []Row
+		limits, err := bracket(s.Threads, int(cost.WeightBytes), func() error {
+			rows, err = s.compare(ctx, c.String(), "tokens/s", func() (float64, error) { return m.Run(c) }, peers,
+				func(p *Peer) (float64, error) { return p.Run(ctx, s.Path, c) })
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		for i := range rows {
-			limit(cost, c, &rows[i])
+			limit(cost, c, &rows[i], limits)
 		}
 		if err := s.report(rows...); err != nil {
 			return err
@@ -231,44 +234,61 @@ func (s *Suite) batch(ctx context.Context) error {
 	defer m.Close()
 	peers := slices.DeleteFunc(slices.Clone(s.Peers), func(p *Peer) bool { return !p.has("llama-batched-bench") })
 	begin := readBusy()
-	own, theirs := make([][]float64, len(streams)), make([][][]float64, len(peers))
-	for i := range theirs {
-		theirs[i] = make([][]float64, len(streams))
+	r := batchRates{streams: streams, decode: decode, own: make([][]float64, len(streams)), peers: peers, theirs: make([][][]float64, len(peers))}
+	for i := range peers {
+		r.theirs[i] = make([][]float64, len(streams))
 	}
+	limits, err := bracket(s.Threads, int(cost.WeightBytes), func() error { return r.measure(ctx, s, m) })
+	if err != nil {
+		return err
+	}
+	return s.reportBatch(r, cost, limits, begin)
+}
+
+// batchRates are the rates of all streams together, [stream count][repetition].
+type batchRates struct {
+	streams []int
+	decode  int
+	own     [][]float64
+	peers   []*Peer
+	theirs  [][][]float64 // by peer
+}
+
+func (r *batchRates) measure(ctx context.Context, s *Suite, m *Model) error {
 	for range s.Repeat {
-		for i, n := range streams {
-			rate, err := m.RunBatch(n, batchPrompt, decode)
+		for i, n := range r.streams {
+			rate, err := m.RunBatch(n, batchPrompt, r.decode)
 			if err != nil {
 				return err
 			}
-			own[i] = append(own[i], rate)
+			r.own[i] = append(r.own[i], rate)
 		}
-		for k, p := range peers {
-			rates, err := p.RunBatch(ctx, s.Path, streams, batchPrompt, decode)
+		for k, p := range r.peers {
+			rates, err := p.RunBatch(ctx, s.Path, r.streams, batchPrompt, r.decode)
 			if err != nil {
 				return err
 			}
 			for i, rate := range rates {
-				theirs[k][i] = append(theirs[k][i], rate)
+				r.theirs[k][i] = append(r.theirs[k][i], rate)
 			}
 		}
 	}
-	return s.reportBatch(cost, streams, decode, own, peers, theirs, begin)
+	return nil
 }
 
-func (s *Suite) reportBatch(cost Cost, streams []int, decode int, own [][]float64, peers []*Peer, theirs [][][]float64, begin busy) error {
-	for i, n := range streams {
-		base := s.row(fmt.Sprintf("batch of %d", n), "tokens/s", Median(own[i]), s.Repeat, begin)
-		cost.decode(&base, s.Limits, n, batchPrompt+decode/2, batchPrompt)
+func (s *Suite) reportBatch(r batchRates, cost Cost, limits Limits, begin busy) error {
+	for i, n := range r.streams {
+		base := s.row(fmt.Sprintf("batch of %d", n), "tokens/s", Median(r.own[i]), s.Repeat, begin)
+		cost.decode(&base, limits, n, batchPrompt+r.decode/2, batchPrompt)
 		base.Note = fmt.Sprintf("a token of each stream every %.1f ms", 1000*float64(n)/base.Value)
 		rows := []Row{base}
-		for k, p := range peers {
-			r := base
-			r.Peer, r.PeerValue = p.Name, Median(theirs[k][i])
-			rows = append(rows[:k], r)
+		for k, p := range r.peers {
+			beside := base
+			beside.Peer, beside.PeerValue = p.Name, Median(r.theirs[k][i])
+			rows = append(rows[:k], beside)
 		}
 		if n == 4 { // what three more readers cost the first one
-			rows = append(rows, s.row("step of 4 / step of 1", "times", 4*Median(own[0])/base.Value, s.Repeat, begin))
+			rows = append(rows, s.row("step of 4 / step of 1", "times", 4*Median(r.own[0])/base.Value, s.Repeat, begin))
 		}
 		if err := s.report(rows...); err != nil {
 			return err

@@ -72,7 +72,6 @@ func TestSuite(t *testing.T) {
 	rows := map[string]Row{}
 	s := Suite{
 		Path: modeltest.Path(t, "SmolLM2-135M-Instruct.Q4_1"), Threads: 2, KV: kernel.KVInt16, Repeat: 1, Clients: 1, CPU: "cpu",
-		Limits: Limits{BytesPerSecond: 60e9, OpsPerSecond: 900e9},
 		Embed:  Embedding{Path: modeltest.Path(t, "bge-small-en-v1.5-int8"), Profile: embed.Profile{Pooling: "cls"}},
 		Report: func(r Row) error { rows[r.Work+" "+r.Peer] = r; return nil },
 	}

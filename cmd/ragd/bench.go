@@ -87,9 +87,7 @@ func (b benchCmd) Run(ctx ctxBinding, a *app) error {
 		return err
 	}
 	defer stop()
-	s.Limits = bench.MeasureLimits(s.Threads)
-	fmt.Printf("%s, %d threads, %s kernels, %s key/value cache: reads %.1f GB/s from huge pages, %.0f int8 GOPS at most; median of %d\n\n",
-		s.CPU, s.Threads, kernel.Active(), a.kv(), s.Limits.BytesPerSecond/1e9, s.Limits.OpsPerSecond/1e9, b.Repeat)
+	fmt.Printf("%s, %d threads, %s kernels, %s key/value cache, median of %d\n\n", s.CPU, s.Threads, kernel.Active(), a.kv(), b.Repeat)
 	fmt.Printf("%-42s %11s %-10s %-18s %10s %6s %9s %6s %6s\n", "work", "ragd", "", "peer", "", "ratio", "limit", "share", "others")
 	if err := os.MkdirAll(b.Out, 0o755); err != nil {
 		return fmt.Errorf("bench: %w", err)

@@ -2,29 +2,31 @@ package kernel
 
 import "time"
 
-// measureBytes is far beyond any cache share of one process, and measureRuns picks the best of several passes: others
-// can only slow a pass down.
-const (
-	measureBytes = 256 << 20
-	measureRuns  = 8
-)
+// measureTime is how long a measurement repeats its work, and the best of these passes counts: others can only slow a
+// pass down.
+const measureTime = 300 * time.Millisecond
 
-// MeasureReadBandwidth returns how many bytes per second all threads of the pool together read from huge-page memory
-// that is in no cache: the bound of decoding.
-func MeasureReadBandwidth(p *Pool) float64 {
+// MeasureReadBandwidth returns how many bytes per second all threads of the pool together read from huge-page memory,
+// most of which is in no cache.
+func MeasureReadBandwidth(p *Pool) float64 { return MeasureRereadBandwidth(p, 256<<20) }
+
+// MeasureRereadBandwidth returns how many bytes per second all threads of the pool together read from nbytes of
+// huge-page memory, again and again: the bound of decoding with weights of that size, part of which a cache may hold.
+func MeasureRereadBandwidth(p *Pool, nbytes int) float64 {
+	const piece = 1 << 20
+	nbytes = max(nbytes, piece) / piece * piece
 	a := NewArena()
 	defer a.Close()
-	mem := a.Alloc(measureBytes + 1<<20) // the loop prefetches a little beyond its end
-	const piece = 1 << 20
+	mem := a.Alloc(nbytes + piece) // the loop prefetches a little beyond its end
 	p.Run(len(mem)/piece, func(task, _ int) {
 		for i := task * piece; i < (task+1)*piece; i += 4096 {
 			mem[i] = 1
 		}
 	})
 	d := best(func() {
-		p.Run(measureBytes/piece, func(task, _ int) { readBytes(mem[task*piece : (task+1)*piece]) })
+		p.Run(nbytes/piece, func(task, _ int) { readBytes(mem[task*piece : (task+1)*piece]) })
 	})
-	return measureBytes / d.Seconds()
+	return float64(nbytes) / d.Seconds()
 }
 
 // MeasureInt8Peak returns the int8 operations per second (two per multiplication with addition) that all threads of the
@@ -38,10 +40,11 @@ func MeasureInt8Peak(p *Pool) float64 {
 	return float64(loops*pieces*p.Threads()*perLoop) / d.Seconds()
 }
 
-// best returns the shortest of measureRuns runs.
+// best returns the shortest run within measureTime; the first one only touches the memory.
 func best(f func()) time.Duration {
+	f()
 	shortest := time.Duration(1<<63 - 1)
-	for range measureRuns {
+	for begin := time.Now(); time.Since(begin) < measureTime; {
 		start := time.Now()
 		f()
 		shortest = min(shortest, time.Since(start))

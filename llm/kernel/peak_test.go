@@ -12,5 +12,6 @@ func TestMeasurements(t *testing.T) {
 	}
 	p := testPool(t, 2)
 	require.Positive(t, MeasureReadBandwidth(p))
+	require.Positive(t, MeasureRereadBandwidth(p, 0))
 	require.Positive(t, MeasureInt8Peak(p))
 }
