@@ -21,7 +21,9 @@
 //  5. A hostile file ends in an *Error, within the limits of [Limits]; a panic
 //     inside a reader is reported as class corrupt.
 //  6. A document version becomes visible in one step, when all its vectors are
-//     stored; until then readers see the version before it.
+//     stored; until then readers see the version before it. The same holds for
+//     a corpus that changes its [Index].
+//  7. A pipeline works only on versions made for its own [Index].
 //
 // # Concurrency
 //

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -99,8 +100,18 @@ func (s *patientStore) Claim(ctx context.Context, tenant, corpus string, index I
 	return valueOf(ctx, s, func() (*Job, error) { return s.Store.Claim(ctx, tenant, corpus, index, lease) })
 }
 
-func (s *patientStore) Content(ctx context.Context, job *Job) (io.ReadCloser, error) {
-	return valueOf(ctx, s, func() (io.ReadCloser, error) { return s.Store.Content(ctx, job) })
+// read reads a job's bytes into buf, from the beginning again when the database goes away meanwhile.
+func (s *patientStore) read(ctx context.Context, job *Job, buf *bytes.Buffer) error {
+	return s.try(ctx, func() error {
+		content, err := s.Content(ctx, job)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		buf.Reset()
+		_, err = buf.ReadFrom(content)
+		return err
+	})
 }
 
 func (s *patientStore) Document(ctx context.Context, job *Job) (*Document, error) {

@@ -22,7 +22,7 @@ import (
 // run is one Run.
 type run struct {
 	p              *Pipeline
-	store          Store // the pipeline's, made patient
+	store          *patientStore
 	tenant, corpus string
 	progress       func(Progress)
 	lease          time.Duration
@@ -419,18 +419,13 @@ func (r *run) parse(ctx context.Context, job *Job) (*Document, error) {
 		return nil, err
 	}
 	defer r.memory.Release(weight)
-	content, err := r.store.Content(ctx, job)
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
 	var buf bytes.Buffer
 	buf.Grow(int(min(job.Size, r.p.Limits.withDefaults().FileBytes)) + bytes.MinRead)
-	if _, err := buf.ReadFrom(content); err != nil {
+	if err := r.store.read(ctx, job, &buf); err != nil {
 		return nil, err
 	}
 	var d *Document
-	err = r.timed(&r.report.Spent.Parse, func() (err error) { d, err = Parse(ctx, job.Path, buf.Bytes(), r.p.Limits); return err })
+	err := r.timed(&r.report.Spent.Parse, func() (err error) { d, err = Parse(ctx, job.Path, buf.Bytes(), r.p.Limits); return err })
 	if err != nil {
 		return nil, err
 	}

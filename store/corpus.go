@@ -171,11 +171,7 @@ func (s *Store) Reindex(ctx context.Context, tenant, name string) error {
 			return err
 		}
 		for _, version := range versions {
-			ps, err := indexedOf(ctx, tx, tenant, version)
-			if err != nil {
-				return err
-			}
-			if err := addPostings(ctx, tx, tenant, corpus, ps); err != nil {
+			if _, err := eachIndexed(ctx, tx, tenant, version, func(ps []indexed) error { return addPostings(ctx, tx, tenant, corpus, ps) }); err != nil {
 				return err
 			}
 		}

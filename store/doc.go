@@ -7,7 +7,7 @@
 //  2. passage_vectors and postings hold exactly the passages of live versions. The switch from one version to the next is one transaction, and so is
 //     a deletion, which leaves nothing of the document in any table.
 //  3. The vectors of a corpus are of one space (model and dimension), its passages of one splitter, its terms of one analyzer; anything else is
-//     refused with an error that names both.
+//     refused with an error that names both, and of vectors by a constraint of the database. [Store.Switch] changes all of it in one transaction.
 //  4. A filter never makes a leg return fewer hits than there are: where an approximate index under-delivers, the leg scans exactly.
 //  5. Text that reaches a statement is valid UTF-8 without NUL.
 //

@@ -167,18 +167,28 @@ func (s *Store) DeleteDocument(ctx context.Context, tenant string, id retrieve.D
 func (s *Store) Cancel(ctx context.Context, tenant, corpus string, document retrieve.DocumentID) (n int, err error) {
 	tenant = tenantOf(tenant)
 	err = s.deletion(ctx, func(tx pgx.Tx) error {
+		_, id, _, err := findCorpus(ctx, tx, tenant, clean(corpus))
+		if err != nil {
+			return err
+		}
+		// Documents before versions: the order of locks that everybody keeps.
+		const waiting = `v.state IN ('received', 'parsed', 'split', 'embedded')`
+		if _, err := tx.Exec(ctx, `SELECT FROM documents d WHERE d.tenant = $1 AND d.corpus = $2 AND ($3 = 0 OR d.id = $3)
+			AND EXISTS (SELECT FROM document_versions v WHERE v.tenant = $1 AND v.document = d.id AND `+waiting+`) ORDER BY d.id FOR UPDATE`, tenant, id, int64(document)); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, `DELETE FROM document_versions v USING documents d, corpora c
-			WHERE c.tenant = $1 AND c.name = $2 AND d.tenant = $1 AND d.corpus = c.id AND ($3 = 0 OR d.id = $3) AND v.tenant = $1 AND v.document = d.id
-				AND v.state IN ('received', 'parsed', 'split', 'embedded') AND `+own+` RETURNING d.id, v.sha256`, tenant, clean(corpus), int64(document))
+			WHERE c.tenant = $1 AND c.id = $2 AND d.tenant = $1 AND d.corpus = c.id AND ($3 = 0 OR d.id = $3) AND v.tenant = $1 AND v.document = d.id
+				AND `+waiting+` AND `+own+` RETURNING d.id, v.sha256`, tenant, id, int64(document))
 		if err != nil {
 			return err
 		}
 		var documents []int64
 		var hashes [][]byte
-		var id int64
+		var cancelled int64
 		var hash []byte
-		_, err = pgx.ForEachRow(rows, []any{&id, &hash}, func() error {
-			documents, hashes = append(documents, id), append(hashes, hash)
+		_, err = pgx.ForEachRow(rows, []any{&cancelled, &hash}, func() error {
+			documents, hashes = append(documents, cancelled), append(hashes, hash)
 			hash = nil // Scan would reuse it
 			return nil
 		})
@@ -196,8 +206,8 @@ func (s *Store) Cancel(ctx context.Context, tenant, corpus string, document retr
 	return n, wrap("cancel", err)
 }
 
-// DocumentPassages returns how a document's live version was split, in order.
-func (s *Store) DocumentPassages(ctx context.Context, tenant string, id retrieve.DocumentID) ([]ingest.Passage, error) {
+// LivePassages returns how a document's live version was split, in order.
+func (s *Store) LivePassages(ctx context.Context, tenant string, id retrieve.DocumentID) ([]ingest.Passage, error) {
 	rows, err := s.pool.Query(ctx, `SELECT p.start_byte, p.end_byte, p.page, p.tokens, p.lang, p.heading, p.context, p.text
 		FROM documents d JOIN passages p ON p.tenant = d.tenant AND p.version = d.live_version WHERE d.tenant = $1 AND d.id = $2 ORDER BY p.seq`, tenantOf(tenant), id)
 	if err != nil {

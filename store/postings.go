@@ -18,15 +18,31 @@ type indexed struct {
 	counts []int16
 }
 
-// indexedOf reads that of the passages of a version, in the order of ids.
-func indexedOf(ctx context.Context, tx pgx.Tx, tenant string, version int64) ([]indexed, error) {
-	rows, err := tx.Query(ctx, `SELECT id, lang, length, terms, counts FROM passages WHERE tenant = $1 AND version = $2 ORDER BY id`, tenant, version)
-	if err != nil {
-		return nil, err
+// indexedAtOnce is how many passages go into the lexical index together. The more, the fewer blocks are written twice; the terms of a hundred thousand
+// passages would take half a gigabyte.
+const indexedAtOnce = 4096
+
+// eachIndexed calls fn with the passages of a version in the order of their ids, some at a time, and returns how many there are.
+func eachIndexed(ctx context.Context, tx pgx.Tx, tenant string, version int64, fn func([]indexed) error) (n int, err error) {
+	for {
+		rows, err := tx.Query(ctx, `SELECT id, lang, length, terms, counts FROM passages WHERE tenant = $1 AND version = $2 AND seq >= $3 AND seq < $4 ORDER BY seq`,
+			tenant, version, n, n+indexedAtOnce)
+		if err != nil {
+			return n, err
+		}
+		ps, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p indexed, err error) {
+			return p, row.Scan(&p.id, &p.lang, &p.length, &p.terms, &p.counts)
+		})
+		if err != nil || len(ps) == 0 {
+			return n, err
+		}
+		if err := fn(ps); err != nil {
+			return n, err
+		}
+		if n += len(ps); len(ps) < indexedAtOnce {
+			return n, nil
+		}
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p indexed, err error) {
-		return p, row.Scan(&p.id, &p.lang, &p.length, &p.terms, &p.counts)
-	})
 }
 
 // block is a row of postings. A block without data is one to delete.

@@ -74,11 +74,8 @@ func retire(ctx context.Context, tx pgx.Tx, tenant string, corpus, version int64
 
 // unindex removes the vectors and postings of a version.
 func unindex(ctx context.Context, tx pgx.Tx, tenant string, corpus, version int64) error {
-	ps, err := indexedOf(ctx, tx, tenant, version)
+	_, err := eachIndexed(ctx, tx, tenant, version, func(ps []indexed) error { return removePostings(ctx, tx, tenant, corpus, ps) })
 	if err != nil {
-		return err
-	}
-	if err := removePostings(ctx, tx, tenant, corpus, ps); err != nil {
 		return err
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM passage_vectors v USING passages p WHERE p.tenant = $1 AND p.version = $2 AND v.tenant = $1 AND v.passage = p.id`, tenant, version)
@@ -107,15 +104,12 @@ func enliven(ctx context.Context, tx pgx.Tx, tenant string, version, document, c
 	if err != nil {
 		return err
 	}
-	ps, err := indexedOf(ctx, tx, tenant, version)
+	n, err := eachIndexed(ctx, tx, tenant, version, func(ps []indexed) error { return addPostings(ctx, tx, tenant, corpus, ps) })
 	if err != nil {
 		return err
 	}
-	if int(tag.RowsAffected()) != len(ps) {
-		return fmt.Errorf("%d of %d passages have no vector", len(ps)-int(tag.RowsAffected()), len(ps))
-	}
-	if err := addPostings(ctx, tx, tenant, corpus, ps); err != nil {
-		return err
+	if vectors := int(tag.RowsAffected()); vectors != n {
+		return fmt.Errorf("%d of %d passages have no vector", n-vectors, n)
 	}
 	for _, sql := range []string{
 		`DELETE FROM staged_vectors WHERE tenant = $1 AND version = $2`,

@@ -32,15 +32,35 @@ func (s *Store) SaveDocument(ctx context.Context, job *ingest.Job, d *ingest.Doc
 		return wrap("save "+job.Path, err)
 	}
 	return s.advance(ctx, job, ingest.Parsed, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO document_texts (tenant, version, text, layout) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (tenant, version) DO UPDATE SET text = EXCLUDED.text, layout = EXCLUDED.layout`, job.Tenant, job.Version, []byte(d.Text), encoded)
-		if err != nil {
+		if err := saveText(ctx, tx, job, d.Text, encoded); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE document_versions SET kind = $3, title = $4, lang = $5, warnings = $6 WHERE tenant = $1 AND id = $2`,
 			job.Tenant, job.Version, clean(d.Kind), clean(d.Title), clean(d.Language), cleanAll(d.Warnings))
 		return err
 	})
+}
+
+// saveText stores a text with its layout. A long one goes over in pieces that the server puts together: an argument is copied several times on its way.
+func saveText(ctx context.Context, tx pgx.Tx, job *ingest.Job, text string, layout []byte) error {
+	const replace = ` ON CONFLICT (tenant, version) DO UPDATE SET text = EXCLUDED.text, layout = EXCLUDED.layout`
+	if len(text) <= pieceBytes {
+		_, err := tx.Exec(ctx, `INSERT INTO document_texts (tenant, version, text, layout) VALUES ($1, $2, $3, $4)`+replace, job.Tenant, job.Version, []byte(text), layout)
+		return err
+	}
+	if _, err := tx.Exec(ctx, `CREATE TEMP TABLE text_pieces (seq integer, data bytea) ON COMMIT DROP`); err != nil {
+		return err
+	}
+	pieces := (len(text) + pieceBytes - 1) / pieceBytes
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"text_pieces"}, []string{"seq", "data"}, pgx.CopyFromSlice(pieces, func(i int) ([]any, error) {
+		return []any{i, []byte(text[i*pieceBytes : min((i+1)*pieceBytes, len(text))])}, nil
+	}))
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO document_texts (tenant, version, text, layout)
+		SELECT $1, $2, string_agg(data, ''::bytea ORDER BY seq), $3 FROM text_pieces`+replace, job.Tenant, job.Version, layout)
+	return err
 }
 
 // advance runs fn under the job's lease and sets the version's state.
@@ -101,16 +121,17 @@ func termsOf(text, lang string) bag {
 
 // SavePassages implements [ingest.Store].
 func (s *Store) SavePassages(ctx context.Context, job *ingest.Job, ps []ingest.Passage) error {
-	rows := make([][]any, len(ps))
-	for i, p := range ps {
+	// Row by row: the terms of all passages of a large document would take more memory than its text.
+	rows := pgx.CopyFromSlice(len(ps), func(i int) ([]any, error) {
+		p := &ps[i]
 		b := termsOf(p.Indexed(), p.Language)
-		rows[i] = []any{job.Tenant, job.Version, i, p.Start, p.End, p.Page, p.Tokens, clean(p.Language), clean(p.Heading), clean(p.Context), clean(p.Text), b.terms, b.counts, b.length}
-	}
+		return []any{job.Tenant, job.Version, i, p.Start, p.End, p.Page, p.Tokens, clean(p.Language), clean(p.Heading), clean(p.Context), clean(p.Text), b.terms, b.counts, b.length}, nil
+	})
 	return s.advance(ctx, job, ingest.Split, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM passages WHERE tenant = $1 AND version = $2`, job.Tenant, job.Version); err != nil {
 			return err
 		}
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{"passages"}, []string{"tenant", "version", "seq", "start_byte", "end_byte", "page", "tokens", "lang", "heading", "context", "text", "terms", "counts", "length"}, pgx.CopyFromRows(rows))
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"passages"}, []string{"tenant", "version", "seq", "start_byte", "end_byte", "page", "tokens", "lang", "heading", "context", "text", "terms", "counts", "length"}, rows)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"ragd/answer"
@@ -277,6 +278,9 @@ func (a *app) retrieverWith(ctx context.Context, config retrieve.Config) (*retri
 	if err != nil {
 		return nil, err
 	}
+	if config.Student, err = a.rankers(embedder.Model()); err != nil {
+		return nil, err
+	}
 	return retrieve.New(db, embedder, reranker, config), nil
 }
 
@@ -290,7 +294,11 @@ func (a *app) openAnswerer(ctx context.Context) (*answer.Answerer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer.New(retriever, engine, answer.Config{}), nil
+	config, err := a.answerConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return answer.New(retriever, engine, config), nil
 }
 
 // splitter cuts passages in the embedder's own tokens.
@@ -304,6 +312,10 @@ func (a *app) openPipelineFor(ctx context.Context, corpus string) (*ingest.Pipel
 	return a.openPipeline(ctx)
 }
 
+// ingestMemory is where garbage collection becomes eager. Without it the heap may grow to twice what is in use, and a text of 200 MiB that is cut into
+// passages is a lot in use. Weights and caches of models are not on the heap.
+const ingestMemory = 640 << 20
+
 // openPipeline opens what ingestion needs.
 func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	db, err := a.openStore(ctx)
@@ -316,6 +328,9 @@ func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	}
 	if a.engine == nil {
 		a.onClose("prefixes", a.forgetPrefixes)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(ingestMemory)
 	}
 	return &ingest.Pipeline{Store: db, Embedder: embedder, Splitter: splitter(embedder), Logger: a.log}, nil
 }

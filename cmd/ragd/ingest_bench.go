@@ -130,7 +130,7 @@ func (k ingestBenchCmd) limit(ctx context.Context, a *app, encoder embed.Embedde
 	const enough = 1024
 	var texts []string
 	for _, d := range documents {
-		passages, err := a.db.DocumentPassages(ctx, "", d.ID)
+		passages, err := a.db.LivePassages(ctx, "", d.ID)
 		if err != nil {
 			return 0, err
 		}

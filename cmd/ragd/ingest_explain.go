@@ -69,7 +69,7 @@ func explainStored(ctx context.Context, db *store.Store, d store.Document) error
 	if err != nil {
 		return err
 	}
-	passages, err := db.DocumentPassages(ctx, "", d.ID)
+	passages, err := db.LivePassages(ctx, "", d.ID)
 	if err != nil {
 		return err
 	}
