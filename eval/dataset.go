@@ -31,15 +31,16 @@ type Turn struct {
 
 // Query is a line of queries.jsonl.
 type Query struct {
-	ID         string   `json:"id"`
-	Text       string   `json:"text"`
-	Answers    []string `json:"answers"`
-	Answerable *bool    `json:"answerable"` // nil: not said
-	History    []Turn   `json:"history"`
-	Lang       string   `json:"lang"`
-	Near       string   `json:"near_passage"` // of an unanswerable question: the passage that it was written against
-	Of         string   `json:"variant_of"`   // the id of the question that this one says in other words
-	HeldOut    *bool    `json:"held_out"`     // nil: decided by the id
+	ID         string    `json:"id"`
+	Text       string    `json:"text"`
+	Answers    []string  `json:"answers"`
+	Answerable *bool     `json:"answerable"` // nil: not said
+	History    []Turn    `json:"history"`
+	Lang       string    `json:"lang"`
+	Near       string    `json:"near_passage"` // of an unanswerable question: the passage that it was written against
+	Of         string    `json:"variant_of"`   // the id of the question that this one says in other words
+	HeldOut    *bool     `json:"held_out"`     // nil: decided by the id
+	Given      []Passage `json:"given"`        // passages to answer from; nil: those that are found
 }
 
 // IsAnswerable reports whether the documents hold an answer: what the set says, else whether a passage is right.
@@ -97,6 +98,9 @@ func Load(dir string) (*Dataset, error) {
 	}
 	return d, d.readGains(filepath.Join(dir, "qrels.tsv"))
 }
+
+// ReadCorpus reads the passages of a corpus.jsonl alone.
+func ReadCorpus(path string) ([]Passage, error) { return readJSONLines[Passage](path) }
 
 func readJSONLines[T any](path string) ([]T, error) {
 	file, err := os.Open(path)

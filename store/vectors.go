@@ -24,3 +24,13 @@ func (s *Store) Vectors(ctx context.Context, tenant string, ids []retrieve.Passa
 	})
 	return vectors, wrap("read vectors", err)
 }
+
+// DocumentPassages returns the live passages of a document in their order; none while it has no live version.
+func (s *Store) DocumentPassages(ctx context.Context, tenant string, id retrieve.DocumentID) ([]retrieve.PassageID, error) {
+	rows, err := s.pool.Query(ctx, `SELECT passage FROM passage_vectors WHERE tenant = $1 AND document = $2 ORDER BY passage`, tenantOf(tenant), id)
+	if err != nil {
+		return nil, wrap("list passages", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[retrieve.PassageID])
+	return ids, wrap("list passages", err)
+}
