@@ -32,12 +32,13 @@ func exp(x float32) float32 {
 	return y * math.Float32frombits(uint32(n+127)<<23)
 }
 
-// expSum returns Σ e^(x-top). It repeats the body of exp, which is too large to be inlined.
-func expSum(row []float32, top float32) float64 {
+// expSum returns Σ e^((x-top)*inv) over the exponents that reach least, which is at least expMin. It repeats the body of exp,
+// which is too large to be inlined.
+func expSum(row []float32, top, inv, least float32) float64 {
 	sum := 0.0
 	for _, x := range row {
-		x -= top
-		if !(x >= expMin) {
+		x = (x - top) * inv
+		if !(x >= least) {
 			continue
 		}
 		n := int32(x*log2e - 0.5)

@@ -54,5 +54,5 @@ func logSumExp(logits []float32) float64 {
 		return math.Inf(-1)
 	}
 	top := logits[best]
-	return float64(top) + math.Log(expSum(logits, top))
+	return float64(top) + math.Log(expSum(logits, top, 1, expMin))
 }

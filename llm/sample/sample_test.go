@@ -369,7 +369,7 @@ func TestTopPEqualsSorting(t *testing.T) {
 		for ; n < len(sorted) && sum < p*total*(1-1e-12); n++ {
 			sum += float64(sorted[n].weight)
 		}
-		got := topP(c, p)
+		got := topP(c, p*total)
 		slices.SortFunc(got, byWeight)
 		require.Equal(t, sorted[:max(n, 1)], got, "round %d", round)
 	}
@@ -391,7 +391,7 @@ func TestExp(t *testing.T) {
 	for _, x := range row {
 		sum += float64(exp(x - 1))
 	}
-	require.Equal(t, sum, expSum(row, 1))
+	require.Equal(t, sum, expSum(row, 1, 1, expMin))
 }
 
 func TestLogProb(t *testing.T) {

@@ -31,6 +31,11 @@ func byWeight(a, b candidate) int {
 	return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.id, b.id))
 }
 
+// before is byWeight(a, b) < 0, for loops over a vocabulary.
+func before(a, b candidate) bool {
+	return a.weight > b.weight || a.weight == b.weight && a.id < b.id
+}
+
 // New returns a sampler. Sequences that share a seed but must differ (several answers to one prompt) get different
 // streams.
 func New(p Params, stream int, ws *Workspace) *Sampler {
@@ -119,50 +124,69 @@ func argMax(row []float32) int32 {
 }
 
 // survivors applies temperature, min-p, top-k and top-p. The order of the result depends on the row and the parameters
-// alone.
+// alone. A vocabulary has up to 262144 tokens, so weights are computed for those that can still survive.
 func (s *Sampler) survivors(row []float32) []candidate {
 	best := argMax(row)
 	if best < 0 {
 		return nil
 	}
-	top, inv := row[best], 1/s.p.Temperature
-	floor := negInf
-	if s.p.MinP > 0 {
-		floor = float32(math.Log(float64(s.p.MinP)))
+	c, top, inv := s.ws.cands[:0], row[best], 1/s.p.Temperature
+	if top > math.MaxFloat32 { // +Inf: the differences are NaN
+		s.ws.cands = append(c, candidate{best, 1})
+		return s.ws.cands
 	}
-	c := s.ws.cands[:0]
-	for i, l := range row {
-		if x := (l - top) * inv; x >= floor && l > negInf { // false for NaN
-			c = append(c, candidate{int32(i), exp(x)})
+	floor := float32(expMin) // lighter ones weigh nothing
+	if s.p.MinP > 0 {
+		floor = max(floor, float32(math.Log(float64(s.p.MinP))))
+	}
+	k, p := s.p.TopK, float64(s.p.TopP)
+	cut := p > 0 && p < 1
+	var total float64
+	if k > 0 && k < len(row) {
+		c = topK(c, row, top, inv, floor, k)
+		total = mass(c)
+	} else {
+		if cut {
+			// All tokens lighter than this together weigh less than 1-p, so top-p keeps none of them. The factor leaves
+			// room for rounding.
+			total = expSum(row, top, inv, floor)
+			floor = max(floor, float32(math.Log((1-p)*total/float64(len(row))*(1-1e-5))))
+		}
+		for i, l := range row {
+			if x := (l - top) * inv; x >= floor { // false for NaN
+				c = append(c, candidate{int32(i), exp(x)})
+			}
 		}
 	}
-	if top > math.MaxFloat32 { // +Inf: l-top is NaN everywhere
-		c = append(c, candidate{best, 1})
-	}
 	s.ws.cands = c
-	if k := s.p.TopK; k > 0 && k < len(c) {
-		c = topK(c, k)
-	}
-	if p := float64(s.p.TopP); p > 0 && p < 1 {
-		c = topP(c, p)
+	if cut {
+		c = topP(c, p*total)
 	}
 	return c
 }
 
-// topK keeps the k heaviest candidates, sorted.
-func topK(c []candidate, k int) []candidate {
-	h := c[:k] // heap with the lightest survivor at the root
-	for i := k/2 - 1; i >= 0; i-- {
-		sink(h, i)
-	}
-	for _, x := range c[k:] {
-		if byWeight(x, h[0]) < 0 {
-			h[0] = x
-			sink(h, 0)
+// topK appends to c, which is empty, the k heaviest tokens of at least the floor, sorted.
+func topK(c []candidate, row []float32, top, inv, floor float32, k int) []candidate {
+	for i, l := range row { // weight holds the exponent; once full, c is a heap with the lightest at the root
+		x := (l - top) * inv
+		switch {
+		case !(x >= floor) || len(c) == k && x <= c[0].weight: // of equals the lower id stays
+		case len(c) < k:
+			if c = append(c, candidate{int32(i), x}); len(c) == k {
+				for at := k/2 - 1; at >= 0; at-- {
+					sink(c, at)
+				}
+			}
+		default:
+			c[0] = candidate{int32(i), x}
+			sink(c, 0)
 		}
 	}
-	slices.SortFunc(h, byWeight)
-	return h
+	slices.SortFunc(c, byWeight)
+	for i := range c {
+		c[i].weight = exp(c[i].weight)
+	}
+	return c
 }
 
 func sink(h []candidate, i int) {
@@ -171,10 +195,10 @@ func sink(h []candidate, i int) {
 		if child >= len(h) {
 			return
 		}
-		if r := child + 1; r < len(h) && byWeight(h[r], h[child]) > 0 {
+		if r := child + 1; r < len(h) && before(h[child], h[r]) {
 			child = r
 		}
-		if byWeight(h[child], h[i]) < 0 {
+		if before(h[child], h[i]) {
 			return
 		}
 		h[i], h[child] = h[child], h[i]
@@ -182,15 +206,10 @@ func sink(h []candidate, i int) {
 	}
 }
 
-// topP keeps the smallest set of heaviest candidates whose share of the mass reaches p, in an order that depends on c alone.
-// It selects instead of sorting: a flat distribution over a large vocabulary keeps nearly all of it.
-func topP(c []candidate, p float64) []candidate {
-	const mostRounds = 64 // far more than pivots from the middle need; beyond it the rest is sorted
-	total := mass(c)
-	target := p * total
-	// All candidates lighter than this together weigh less than 1-p, so none of them is in the set. The factor leaves room
-	// for rounding.
-	c = heavierThan(c, (1-p)*total/float64(len(c))*(1-1e-6))
+// topP keeps the smallest set of heaviest candidates that weighs at least target, in an order that depends on c alone. It
+// selects instead of sorting: of a flat distribution over a large vocabulary nearly all is kept.
+func topP(c []candidate, target float64) []candidate {
+	const mostRounds = 64          // far more than pivots from the middle need; beyond it the rest is sorted
 	in, out, sum := 0, len(c), 0.0 // c[:in] is in the set and weighs sum, c[out:] is not
 	for round := 0; out-in > 1; round++ {
 		if round == mostRounds {
@@ -214,35 +233,23 @@ func topP(c []candidate, p float64) []candidate {
 	return c[:out]
 }
 
-// heavierThan keeps the candidates of at least a weight, in their order.
-func heavierThan(c []candidate, weight float64) []candidate {
-	n := 0
-	for _, x := range c {
-		if float64(x.weight) >= weight {
-			c[n] = x
-			n++
-		}
-	}
-	return c[:n]
-}
-
 // partition moves the candidates that come before a pivot by weight in front of it and returns its index. The pivot is the
 // median of the first, the middle and the last candidate.
 func partition(c []candidate) int {
 	last := len(c) - 1
 	middle := last / 2
-	if byWeight(c[middle], c[0]) < 0 {
+	if before(c[middle], c[0]) {
 		c[middle], c[0] = c[0], c[middle]
 	}
-	if byWeight(c[last], c[0]) < 0 {
+	if before(c[last], c[0]) {
 		c[last], c[0] = c[0], c[last]
 	}
-	if byWeight(c[middle], c[last]) < 0 {
+	if before(c[middle], c[last]) {
 		c[middle], c[last] = c[last], c[middle]
 	}
 	pivot, n := c[last], 0
 	for i, x := range c[:last] {
-		if byWeight(x, pivot) < 0 {
+		if before(x, pivot) {
 			c[n], c[i] = c[i], c[n]
 			n++
 		}
