@@ -168,6 +168,17 @@ func (b *builder) verbatim(text string, blocks []Block) {
 	}
 }
 
+// within puts the blocks from index first on inside a named part of the file.
+func (b *builder) within(name string, first int) {
+	for i := first; i < len(b.blocks); i++ {
+		if k := &b.blocks[i]; k.Origin == "" {
+			k.Origin = name
+		} else {
+			k.Origin = name + originSep + k.Origin
+		}
+	}
+}
+
 // document is the finished document. Unpaged text becomes one page numbered 0.
 func (b *builder) document(kind string) *Document {
 	d := &Document{Kind: kind, Title: cleanLines(b.title), Text: b.string(), Blocks: b.blocks, Geometry: b.geometry, Warnings: b.warnings}

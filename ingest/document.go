@@ -1,5 +1,12 @@
 package ingest
 
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode"
+)
+
 // Document is what a reader makes of one file.
 type Document struct {
 	Kind     string   // format found in the content: "txt", "md", "html", "pdf", ...
@@ -46,6 +53,91 @@ type Block struct {
 	// SrcStart and SrcEnd are bytes of the file, where the format allows to say
 	// (plain text, Markdown, source code in UTF-8); both 0 otherwise.
 	SrcStart, SrcEnd int
+	// Origin is the place inside the file of a part that has a name or number of
+	// its own: an archive's member, a message's part, a page within these. "" for
+	// what is the file's own.
+	Origin string `json:",omitempty"`
+	Cells  *Cells `json:",omitempty"` // of a spreadsheet's block; else nil
+}
+
+// Cells tells which cell of a sheet each field of a block is: its lines are
+// rows that follow each other, its fields, set apart by tabs, are in Columns.
+type Cells struct {
+	Sheet   string
+	Row     int   // of the block's first line, from 1
+	Columns []int // ascending, from 0
+}
+
+// name is the cell that holds byte at of the block's text, as in Sheet1!B3.
+func (c *Cells) name(text string, at int) string {
+	before := text[:at]
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	column := min(strings.Count(line, "\t"), len(c.Columns)-1)
+	return fmt.Sprintf("%s!%s%d", sheetName(c.Sheet), columnName(c.Columns[column]), c.Row+strings.Count(before, "\n"))
+}
+
+// sheetName quotes a name as spreadsheets do.
+func sheetName(s string) string {
+	for _, r := range s {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '.' {
+			return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+		}
+	}
+	return s
+}
+
+func columnName(i int) string {
+	name := ""
+	for i++; i > 0; i = (i - 1) / 26 {
+		name = string(rune('A'+(i-1)%26)) + name
+	}
+	return name
+}
+
+// Origin is where byte at of the text comes from, in the file's own terms: the
+// member of an archive or part of a message, the page, the cell, the bytes.
+// "" when the whole file is all that can be said.
+func (d *Document) Origin(at int) string {
+	var parts []string
+	if i := sort.Search(len(d.Blocks), func(i int) bool { return d.Blocks[i].End > at }); i < len(d.Blocks) && d.Blocks[i].Start <= at {
+		k := &d.Blocks[i]
+		if k.Origin != "" {
+			parts = append(parts, k.Origin)
+		}
+		if k.Cells != nil {
+			return strings.Join(append(parts, k.Cells.name(d.Text[k.Start:k.End], at-k.Start)), originSep)
+		}
+		if k.SrcEnd > k.SrcStart {
+			return strings.Join(append(parts, fmt.Sprintf("bytes %d-%d", k.SrcStart, k.SrcEnd)), originSep)
+		}
+	}
+	if page := d.page(at); page.Number > 0 {
+		parts = append(parts, pageName(d.Kind, page.Number))
+	}
+	return strings.Join(parts, originSep)
+}
+
+// originSep stands between a container and what is in it.
+const originSep = " > "
+
+// page is the page that holds byte at.
+func (d *Document) page(at int) Page {
+	i := sort.Search(len(d.Pages), func(i int) bool { return d.Pages[i].End > at })
+	if i == len(d.Pages) {
+		return Page{}
+	}
+	return d.Pages[i]
+}
+
+// pageName is what a format calls its pages.
+func pageName(kind string, n int) string {
+	switch kind {
+	case "pptx", "odp":
+		return fmt.Sprintf("slide %d", n)
+	case "xlsx", "ods":
+		return fmt.Sprintf("sheet %d", n)
+	}
+	return fmt.Sprintf("page %d", n)
 }
 
 // Warning codes of Document.Warnings.

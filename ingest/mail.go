@@ -39,6 +39,7 @@ func readMessage(ctx context.Context, s *source, data []byte, b *builder) error 
 	}
 	subject := cleanLines(env.GetHeader("Subject"))
 	b.title = cmp.Or(b.title, subject)
+	first := len(b.blocks)
 	b.add(Heading, 1, subject)
 	var head []string
 	for _, name := range [...]string{"From", "To", "Cc", "Date"} { // what a reader of the message sees
@@ -47,9 +48,12 @@ func readMessage(ctx context.Context, s *source, data []byte, b *builder) error 
 		}
 	}
 	b.add(Paragraph, 0, strings.Join(head, "\n"))
+	b.within("header", first)
+	first = len(b.blocks)
 	if strings.TrimSpace(env.Text) != "" {
 		text := cleanControls(env.Text)
 		b.verbatim(text, paragraphs(text))
+		b.within("text/plain body", first)
 	} else if env.HTML != "" {
 		root, err := html.Parse(strings.NewReader(env.HTML))
 		if err != nil {
@@ -58,6 +62,7 @@ func readMessage(ctx context.Context, s *source, data []byte, b *builder) error 
 		if err := walkHTML(ctx, s, b, root); err != nil {
 			return err
 		}
+		b.within("text/html body", first)
 	}
 	return readAttachments(ctx, s, env, b)
 }
@@ -87,8 +92,11 @@ func readAttachments(ctx context.Context, s *source, env *enmime.Envelope, b *bu
 
 // readMbox reads the messages of a mailbox file in order (RFC 4155).
 func readMbox(ctx context.Context, s *source, b *builder) error {
-	for _, message := range splitMbox(s.data) {
-		if err := readMessage(ctx, s, message, b); err != nil && !skippable(err) {
+	for i, message := range splitMbox(s.data) {
+		first := len(b.blocks)
+		err := readMessage(ctx, s, message, b)
+		b.within(fmt.Sprintf("message %d", i+1), first)
+		if err != nil && !skippable(err) {
 			return err
 		} else if err != nil {
 			b.warn(WarnAttachments)

@@ -237,7 +237,11 @@ func ocrLines(words []ocrWord, scale float64) []pdfLine {
 	}
 	var lines []pdfLine
 	var open [3]int
+	paragraph := 0
 	for _, w := range words {
+		if open[0] != w.line[0] || open[1] != w.line[1] {
+			paragraph++
+		}
 		x0, y0, x1, y1 := w.left*scale, w.top*scale, (w.left+w.width)*scale, (w.top+w.height)*scale
 		placed := pdfWord{w.text, float32(x0), float32(y0), float32(x1), float32(y1), RunsRight}
 		n := len(lines)
@@ -255,7 +259,7 @@ func ocrLines(words []ocrWord, scale float64) []pdfLine {
 			last.text = strings.TrimRight(last.text, "-‐")
 			l.words = append(l.words, placed)
 		default:
-			lines = append(lines, pdfLine{text: w.text, left: x0, right: x1, first: -y1, last: -y1, height: 1.2 * size, size: size, words: []pdfWord{placed}})
+			lines = append(lines, pdfLine{text: w.text, left: x0, right: x1, first: -y1, last: -y1, height: 1.2 * size, size: size, words: []pdfWord{placed}, paragraph: paragraph})
 		}
 		open = w.line
 	}

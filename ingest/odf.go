@@ -241,7 +241,7 @@ func (w *odfWalk) sheet(t *node) {
 	if len(rows) > 0 {
 		w.b.add(Heading, 1, t.attr("table:name"))
 	}
-	w.b.addSheet(rows)
+	w.b.addSheet(t.attr("table:name"), rows)
 	w.hung(after)
 }
 

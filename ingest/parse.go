@@ -124,13 +124,19 @@ func readMember(ctx context.Context, s *source, name string, data []byte, b *bui
 	for _, w := range d.Warnings {
 		b.warn(w)
 	}
+	first := len(b.blocks)
 	b.add(Heading, 1, m.name)
 	for i := range d.Blocks {
-		if d.Blocks[i].Kind == Heading {
-			d.Blocks[i].Level++
+		k := &d.Blocks[i]
+		if k.Kind == Heading {
+			k.Level++
+		}
+		if page := d.page(k.Start); page.Number > 0 && k.Cells == nil {
+			k.Origin = strings.TrimSuffix(pageName(d.Kind, page.Number)+originSep+k.Origin, originSep)
 		}
 	}
 	b.verbatim(d.Text, d.Blocks)
+	b.within(m.name, first)
 	return nil
 }
 

@@ -134,6 +134,7 @@ type pdfLine struct {
 	bold        bool
 	vertical    bool
 	words       []pdfWord
+	paragraph   int // its number, from 1, where that is known; else 0
 }
 
 func (p *pdfReader) read(ctx context.Context) error {

@@ -210,6 +210,9 @@ var (
 // them; leading is the page's usual step between lines, edgeA and edgeB are how
 // far the columns of a and b reach.
 func continues(a, b pdfLine, leading, edgeA, edgeB float64) (sep string, ok bool) {
+	if a.paragraph != 0 && b.paragraph != 0 { // recognition has decided it
+		return blank(a.text, b.text), a.paragraph == b.paragraph
+	}
 	height := max(a.height, b.height)
 	if height == 0 { // no geometry: keep the lines, as one paragraph
 		return "\n", true

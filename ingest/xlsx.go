@@ -213,7 +213,7 @@ func (x *xlsxWalk) sheet(ctx context.Context, name, part string) error {
 	if len(rows) > 0 {
 		x.b.add(Heading, 1, name)
 	}
-	x.b.addSheet(rows)
+	x.b.addSheet(name, rows)
 	return x.attached(ctx, part)
 }
 

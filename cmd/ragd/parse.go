@@ -21,8 +21,19 @@ type parsed struct {
 }
 
 type parsedPage struct {
-	Page int    `json:"page"`
-	Text string `json:"text"`
+	Page   int          `json:"page"`
+	Text   string       `json:"text"`
+	OCR    bool         `json:"ocr,omitempty"`
+	Width  float64      `json:"width,omitempty"` // points; with --boxes, where places are known
+	Height float64      `json:"height,omitempty"`
+	Words  []parsedWord `json:"words,omitempty"`
+}
+
+// parsedWord is a word's place: bytes of the page's text, points from the page's top left corner.
+type parsedWord struct {
+	Start int        `json:"start"`
+	End   int        `json:"end"`
+	Box   [4]float64 `json:"box"`
 }
 
 type parsedError struct {
@@ -30,42 +41,33 @@ type parsedError struct {
 	Message string       `json:"message"`
 }
 
-// runParse reads the file at path and writes what was found as one JSON line.
-// A document that cannot be ingested is an answer, not an error.
-func runParse(ctx context.Context, path string, out io.Writer) error {
-	p := parsed{Path: path, Pages: []parsedPage{}, Warnings: []string{}}
-	d, err := ingest.ParseFile(ctx, path, ingest.Limits{})
-	var refused *ingest.Error
-	switch {
-	case errors.As(err, &refused):
-		p.Error = &parsedError{refused.Class, refused.Message}
-	case err != nil:
-		return fmt.Errorf("parse %s: %w", path, err)
-	}
-	if d != nil {
-		p.Kind, p.Warnings = d.Kind, append(p.Warnings, d.Warnings...)
-		for _, page := range d.Pages {
-			p.Pages = append(p.Pages, parsedPage{page.Number, d.Text[page.Start:page.End]})
-		}
-	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(p)
+type parseCmd struct {
+	File         string `arg:"" help:"The file to read." type:"existingfile"`
+	JSON         bool   `help:"Print one JSON object: path, kind, pages, warnings, error." name:"json"`
+	Boxes        bool   `help:"With --json: where the words of a PDF's pages lie, in points from the page's top left corner."`
+	Report       bool   `help:"Print what was found, page by page, rather than the text: blocks, headings, places in the file."`
+	OCR          bool   `help:"Read pages without a text layer, and pictures, with tesseract, as ingestion does." name:"ocr"`
+	OCRLanguages string `help:"Languages for --ocr, such as eng+deu; default: those installed, at most four." name:"ocr-languages"`
 }
 
-type parseCmd struct {
-	File string `arg:"" help:"The file to read." type:"existingfile"`
-	JSON bool   `help:"Print one JSON object: path, kind, pages, warnings, error." name:"json"`
+func (k parseCmd) limits() ingest.Limits {
+	if !k.OCR {
+		return ingest.Limits{}
+	}
+	return ingest.Limits{OCR: &ingest.OCR{Languages: k.OCRLanguages}}
 }
 
 // Run shows what ragd reads out of a file; without --json as text, with a line before each page.
 func (k parseCmd) Run(ctx ctxBinding) error {
 	if k.JSON {
-		return runParse(ctx, k.File, os.Stdout)
+		return k.writeJSON(ctx, os.Stdout)
 	}
-	d, err := ingest.ParseFile(ctx, k.File, ingest.Limits{})
+	d, err := ingest.ParseFile(ctx, k.File, k.limits())
 	if err != nil {
 		return err
+	}
+	if k.Report {
+		return d.Report(os.Stdout)
 	}
 	fmt.Printf("# %s, %s, %d bytes of text, warnings: %v\n", d.Kind, d.Title, len(d.Text), d.Warnings)
 	for _, page := range d.Pages {
@@ -75,4 +77,44 @@ func (k parseCmd) Run(ctx ctxBinding) error {
 		fmt.Println(d.Text[page.Start:page.End])
 	}
 	return nil
+}
+
+// writeJSON reads the file and writes what was found as one JSON line.
+// A document that cannot be ingested is an answer, not an error.
+func (k parseCmd) writeJSON(ctx context.Context, out io.Writer) error {
+	p := parsed{Path: k.File, Pages: []parsedPage{}, Warnings: []string{}}
+	d, err := ingest.ParseFile(ctx, k.File, k.limits())
+	var refused *ingest.Error
+	switch {
+	case errors.As(err, &refused):
+		p.Error = &parsedError{refused.Class, refused.Message}
+	case err != nil:
+		return fmt.Errorf("parse %s: %w", k.File, err)
+	}
+	if d != nil {
+		p.Kind, p.Warnings = d.Kind, append(p.Warnings, d.Warnings...)
+		for _, page := range d.Pages {
+			p.Pages = append(p.Pages, parsedPage{Page: page.Number, Text: d.Text[page.Start:page.End], OCR: page.OCR})
+		}
+		if k.Boxes {
+			p.addBoxes(d)
+		}
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(p)
+}
+
+func (p *parsed) addBoxes(d *ingest.Document) {
+	for _, g := range d.Geometry.Pages {
+		for i, page := range d.Pages {
+			if page.Number != g.Number {
+				continue
+			}
+			p.Pages[i].Width, p.Pages[i].Height = g.Width, g.Height
+			for _, w := range g.Words {
+				p.Pages[i].Words = append(p.Pages[i].Words, parsedWord{w.Start - page.Start, w.End - page.Start, [4]float64{w.Box.X0, w.Box.Y0, w.Box.X1, w.Box.Y1}})
+			}
+		}
+	}
 }
