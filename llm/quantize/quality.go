@@ -25,17 +25,19 @@ var Text string
 // Quality compares a candidate with the model that it was made from. Every figure but Tokens and the speeds is a mean over
 // the scored positions, all of which see at least half a window.
 type Quality struct {
-	Tokens         int     // scored
-	Perplexity     float64 // of the candidate
-	BasePerplexity float64
-	MeanKL         float64 // nats from the base's next-token distribution to the candidate's
-	MedianKL       float64
-	P99KL          float64
-	MaxKL          float64
-	SameTop        float64 // share of positions at which both prefer the same token
-	RMSDeltaP      float64 // root mean square change of the probability of the text's own next token
+	Tokens         int     `json:"tokens"`     // scored
+	Perplexity     float64 `json:"perplexity"` // of the candidate
+	BasePerplexity float64 `json:"base_perplexity"`
+	MeanKL         float64 `json:"mean_kl"` // nats from the base's next-token distribution to the candidate's
+	MedianKL       float64 `json:"median_kl"`
+	P99KL          float64 `json:"p99_kl"`
+	MaxKL          float64 `json:"max_kl"`
+	SameTop        float64 `json:"same_top"`    // share of positions at which both prefer the same token
+	RMSDeltaP      float64 `json:"rms_delta_p"` // root mean square change of the probability of the text's own next token
 
-	BaseSpeed, Speed float64 // tokens per second of decoding, as the engine serves the files
+	// Tokens per second of decoding, as the engine serves the files.
+	BaseSpeed float64 `json:"base_tokens_per_second"`
+	Speed     float64 `json:"tokens_per_second"`
 }
 
 // qualityWindow is the context of a scored window. It is short, so that a short text has several.
@@ -235,10 +237,12 @@ func timeDecoding(m *model.Model) (float64, error) {
 
 // EncoderQuality compares a candidate of an embedding model or a reranker with the model that it was made from.
 type EncoderQuality struct {
-	Texts                 int
-	MeanCosine, MinCosine float64 // between the two vectors of a text; 0 for rerankers
-	SameNearest           float64 // share of texts whose nearest other text stays the same
-	MeanScore, MaxScore   float64 // absolute difference of the scores of pairs; 0 for embedding models
+	Texts       int     `json:"texts"`
+	MeanCosine  float64 `json:"mean_cosine"` // between the two vectors of a text; 0 for rerankers
+	MinCosine   float64 `json:"min_cosine"`
+	SameNearest float64 `json:"same_nearest"`      // share of texts whose nearest other text stays the same
+	MeanScore   float64 `json:"mean_score_change"` // absolute difference of the scores of pairs; 0 for embedding models
+	MaxScore    float64 `json:"largest_score_change"`
 }
 
 // CompareEncoders runs two versions of one encoder over the sentences of text.
