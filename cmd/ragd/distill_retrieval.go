@@ -171,7 +171,7 @@ func (r *rankingRun) setQuestions(ctx context.Context) (train, heldout []asked, 
 			train = append(train, one)
 		}
 	}
-	return train[:min(len(train), r.command.Limit)], heldout, nil
+	return train[:min(len(train), r.command.Limit)], heldout[:min(len(heldout), r.command.Limit)], nil
 }
 
 // halves splits by the seed and a digest of the question, so that a question stays where it is when others come or go.
