@@ -160,8 +160,9 @@ type Passage struct {
 	// Context precedes Text when the passage is embedded or indexed: title,
 	// heading path, header of the table it continues. It must never be quoted.
 	Context  string
-	Language string // ISO 639-1, "" when unsure
-	Tokens   int    // of Indexed()
+	Language string   // ISO 639-1, "" when unsure
+	Tokens   int      // of Indexed()
+	Personal []string // kinds of personal data in Text, see package personal
 }
 
 // Indexed is the text that is embedded and indexed: context, then passage.

@@ -17,6 +17,8 @@ const (
 	Unsupported Class = "unsupported"
 	TooLarge    Class = "too_large" // over a limit of size, ratio, count or time
 	TooDeep     Class = "too_deep"  // nested deeper than Limits.Depth
+
+	PersonalData Class = "personal_data" // holds some, and its corpus refuses that
 )
 
 // Classes of a Pipeline's failures that are not the document's own.

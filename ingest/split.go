@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"ragd/personal"
 	"ragd/sentence"
 )
 
@@ -501,6 +502,7 @@ func (w *splitWalk) emit(units []unit, start int) {
 		}
 	}
 	p.Language = w.passageLanguage(p.Text)
+	p.Personal = personal.Kinds(p.Text)
 	w.passages = append(w.passages, p)
 }
 

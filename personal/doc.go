@@ -7,7 +7,7 @@
 //     found only in a notation that hardly anything else has, or after a word
 //     that says what it is. Missing a number is better than flagging an invoice.
 //  2. Findings are in order and do not overlap; ranges are bytes of the text.
-//  3. Mask keeps the length in bytes, so that positions in the text stay true.
+//  3. Hide keeps the length in bytes, so that positions in the text stay true.
 //
 // # Concurrency
 //

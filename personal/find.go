@@ -19,6 +19,16 @@ const (
 	NationalID Kind = "national_id"
 )
 
+// Policy is what a corpus does about personal data.
+type Policy string
+
+// The policies.
+const (
+	Keep   Policy = "keep"   // flag it, nothing else
+	Mask   Policy = "mask"   // hide it in what is searched out, prompted and quoted
+	Refuse Policy = "refuse" // do not take documents with it
+)
+
 // Finding is one piece of personal data.
 type Finding struct {
 	Kind       Kind
@@ -58,9 +68,9 @@ func Kinds(text string) []string {
 	return kinds
 }
 
-// Mask is text with the letters and digits of all personal data replaced by
+// Hide is text with the letters and digits of all personal data replaced by
 // asterisks, one for each byte.
-func Mask(text string) string {
+func Hide(text string) string {
 	found := Find(text)
 	if len(found) == 0 {
 		return text

@@ -94,11 +94,11 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestMask(t *testing.T) {
+func TestHide(t *testing.T) {
 	text := "Jörg: jorg@acme.de, Karte 4111 1111 1111 1111."
-	require.Equal(t, "Jörg: ****@****.**, Karte **** **** **** ****.", Mask(text))
-	require.Len(t, Mask(text), len(text))
-	require.Equal(t, "nothing here", Mask("nothing here"))
+	require.Equal(t, "Jörg: ****@****.**, Karte **** **** **** ****.", Hide(text))
+	require.Len(t, Hide(text), len(text))
+	require.Equal(t, "nothing here", Hide("nothing here"))
 	require.Equal(t, []string{"card", "email"}, Kinds(text))
 	require.Empty(t, Kinds("nothing here"))
 }
@@ -114,7 +114,7 @@ func FuzzFind(f *testing.F) {
 			}
 			last = x.End
 		}
-		if m := Mask(text); len(m) != len(text) {
+		if m := Hide(text); len(m) != len(text) {
 			t.Fatalf("%d bytes became %d", len(text), len(m))
 		}
 	})

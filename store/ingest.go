@@ -303,7 +303,10 @@ func (s *Store) Fail(ctx context.Context, job *ingest.Job, f ingest.Failure) err
 		_, err := tx.Exec(ctx, `UPDATE document_versions SET state = CASE WHEN $3 THEN state ELSE 'failed' END, error_class = $4, error_message = $5,
 			retry_at = now() + $6, lease = lease + 1, lease_until = '-infinity' WHERE tenant = $1 AND id = $2`,
 			job.Tenant, job.Version, f.Retry > 0, clean(string(f.Class)), clean(f.Message), f.Retry)
-		return err
+		if err != nil {
+			return err
+		}
+		return forgetRefused(ctx, tx, job, f.Class)
 	})
 }
 

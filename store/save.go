@@ -31,8 +31,18 @@ func (s *Store) SaveDocument(ctx context.Context, job *ingest.Job, d *ingest.Doc
 	if err != nil {
 		return wrap("save "+job.Path, err)
 	}
+	geometry, err := d.Geometry.MarshalBinary()
+	if err != nil {
+		return wrap("save "+job.Path, err)
+	}
+	if geometry == nil {
+		geometry = []byte{} // not NULL
+	}
 	return s.advance(ctx, job, ingest.Parsed, func(tx pgx.Tx) error {
 		if err := saveText(ctx, tx, job, d.Text, encoded); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE document_texts SET geometry = $3 WHERE tenant = $1 AND version = $2`, job.Tenant, job.Version, geometry); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE document_versions SET kind = $3, title = $4, lang = $5, warnings = $6 WHERE tenant = $1 AND id = $2`,
@@ -125,13 +135,16 @@ func (s *Store) SavePassages(ctx context.Context, job *ingest.Job, ps []ingest.P
 	rows := pgx.CopyFromSlice(len(ps), func(i int) ([]any, error) {
 		p := &ps[i]
 		b := termsOf(p.Indexed(), p.Language)
-		return []any{job.Tenant, job.Version, i, p.Start, p.End, p.Page, p.Tokens, clean(p.Language), clean(p.Heading), clean(p.Context), clean(p.Text), b.terms, b.counts, b.length}, nil
+		return []any{job.Tenant, job.Version, i, p.Start, p.End, p.Page, p.Tokens, clean(p.Language), clean(p.Heading), clean(p.Context), clean(p.Text), b.terms, b.counts, b.length, cleanAll(p.Personal)}, nil
 	})
 	return s.advance(ctx, job, ingest.Split, func(tx pgx.Tx) error {
+		if err := savePersonal(ctx, tx, job, ps); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `DELETE FROM passages WHERE tenant = $1 AND version = $2`, job.Tenant, job.Version); err != nil {
 			return err
 		}
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{"passages"}, []string{"tenant", "version", "seq", "start_byte", "end_byte", "page", "tokens", "lang", "heading", "context", "text", "terms", "counts", "length"}, rows)
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"passages"}, []string{"tenant", "version", "seq", "start_byte", "end_byte", "page", "tokens", "lang", "heading", "context", "text", "terms", "counts", "length", "personal"}, rows)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"ragd/embed"
+	"ragd/personal"
 	"ragd/retrieve"
 	"ragd/retrieve/analysis"
 )
@@ -329,7 +330,7 @@ func admitted(ctx context.Context, tx pgx.Tx, where condition) (map[int64]struct
 // Passages implements [retrieve.Index]. Passages of retired versions are found by their ids, so that older answers can be followed.
 func (r reader) Passages(ctx context.Context, ids []retrieve.PassageID, f retrieve.Filter) (passages []retrieve.Passage, err error) {
 	err = r.read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT p.id, d.id, c.name, d.path, v.title, p.text, p.heading, p.start_byte, p.end_byte, p.page
+		rows, err := tx.Query(ctx, `SELECT p.id, d.id, c.name, d.path, v.title, p.text, p.heading, p.start_byte, p.end_byte, p.page, c.personal_data = 'mask'
 			FROM unnest($2::bigint[]) WITH ORDINALITY AS q (id, n)
 			JOIN passages p ON p.tenant = $1 AND p.id = q.id
 			JOIN document_versions v ON v.tenant = $1 AND v.id = p.version AND v.live_at IS NOT NULL
@@ -340,7 +341,12 @@ func (r reader) Passages(ctx context.Context, ids []retrieve.PassageID, f retrie
 			return err
 		}
 		passages, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p retrieve.Passage, err error) {
-			return p, row.Scan(&p.ID, &p.Document, &p.Corpus, &p.Path, &p.Title, &p.Text, &p.Heading, &p.Start, &p.End, &p.Page)
+			var masked bool
+			err = row.Scan(&p.ID, &p.Document, &p.Corpus, &p.Path, &p.Title, &p.Text, &p.Heading, &p.Start, &p.End, &p.Page, &masked)
+			if masked {
+				p.Text, p.Heading, p.Title = personal.Hide(p.Text), personal.Hide(p.Heading), personal.Hide(p.Title)
+			}
+			return p, err
 		})
 		return err
 	})
@@ -367,10 +373,12 @@ func (s *Store) Excerpt(ctx context.Context, id retrieve.PassageID, margin int, 
 	}
 	e := Excerpt{Passage: found[0], AroundStart: max(0, found[0].Start-margin)}
 	var around []byte
+	var masked bool
 	// Byte positions of SQL begin at 1.
-	err = s.pool.QueryRow(ctx, `SELECT v.id, v.state = 'live', substring(t.text FROM $3 FOR $4)
+	err = s.pool.QueryRow(ctx, `SELECT v.id, v.state = 'live', substring(t.text FROM $3 FOR $4), c.personal_data = 'mask'
 		FROM passages p JOIN document_versions v ON v.tenant = $1 AND v.id = p.version JOIN document_texts t ON t.tenant = $1 AND t.version = v.id
-		WHERE p.tenant = $1 AND p.id = $2`, tenantOf(f.Tenant), id, e.AroundStart+1, e.End+margin-e.AroundStart).Scan(&e.Version, &e.Live, &around)
+		JOIN documents d ON d.tenant = $1 AND d.id = v.document JOIN corpora c ON c.tenant = $1 AND c.id = d.corpus
+		WHERE p.tenant = $1 AND p.id = $2`, tenantOf(f.Tenant), id, e.AroundStart+1, e.End+margin-e.AroundStart).Scan(&e.Version, &e.Live, &around, &masked)
 	if errors.Is(err, pgx.ErrNoRows) { // deleted since
 		err = fmt.Errorf("passage %d: %w", id, ErrNotFound)
 	}
@@ -380,6 +388,9 @@ func (s *Store) Excerpt(ctx context.Context, id retrieve.PassageID, margin int, 
 	skipped, text := wholeCharacters(around)
 	e.AroundStart += skipped
 	e.Around = text
+	if masked {
+		e.Around = personal.Hide(text)
+	}
 	return e, nil
 }
 

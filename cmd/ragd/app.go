@@ -145,6 +145,18 @@ func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
 	if a.embedder != nil {
 		return a.embedder, nil
 	}
+	var err error
+	a.embedder, err = a.loadEmbedder(ctx, a.workers())
+	return a.embedder, err
+}
+
+// openBackgroundEmbedder loads the embedding model once more, for documents that are read beside questions: an encoder does one batch at a time, and a
+// question is not to wait for a batch of passages, nor a stream of tokens for the turns of both. It costs the memory of the weights a second time.
+func (a *app) openBackgroundEmbedder(ctx context.Context) (*embed.Encoder, error) {
+	return a.loadEmbedder(ctx, a.workers().Background())
+}
+
+func (a *app) loadEmbedder(ctx context.Context, pool *kernel.Pool) (*embed.Encoder, error) {
 	name := a.Embedder
 	if name == "" {
 		var err error
@@ -158,12 +170,12 @@ func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.embedder, err = embed.Open(path, a.workers(), profile(name))
+	e, err := embed.Open(path, pool, profile(name))
 	if err != nil {
 		return nil, err
 	}
-	a.closers = append(a.closers, a.embedder.Close)
-	return a.embedder, nil
+	a.closers = append(a.closers, e.Close)
+	return e, nil
 }
 
 // corpusModel is the embedding model that the corpora in the database are made with, so that a change of model needs no change of settings; "" when
@@ -332,7 +344,7 @@ func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(ingestMemory)
 	}
-	return &ingest.Pipeline{Store: db, Embedder: embedder, Splitter: splitter(embedder), Logger: a.log}, nil
+	return &ingest.Pipeline{Store: db, Embedder: embedder, Splitter: splitter(embedder), Limits: a.limits(), Logger: a.log}, nil
 }
 
 // redactURL hides the password in a database URL.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ragd/ingest"
+	"ragd/personal"
 	"ragd/store"
 )
 
@@ -33,6 +34,7 @@ type ingestRunCmd struct {
 	Paths        []string      `arg:"" optional:"" help:"Files and folders; none: what waits is worked on." type:"existingpath"`
 	Ignore       []string      `help:"Leave out what matches, as in .gitignore; may be repeated. Folders can hold a .ragdignore." sep:"none" placeholder:"PATTERN"`
 	Hidden       bool          `help:"Take hidden files and folders, too."`
+	PersonalData string        `help:"What the corpus does about e-mail addresses, telephone, card and identity numbers, from now on: keep, mask in answers, or refuse documents that hold some." enum:",keep,mask,refuse" default:"" name:"personal-data"`
 	Prune        bool          `help:"Delete the documents whose files are gone from the folders given."`
 	DryRun       bool          `help:"Only say what would be done."`
 	Watch        bool          `help:"Stay, and follow what changes in the folders: new, changed, moved and deleted files."`
@@ -46,7 +48,7 @@ type ingestRunCmd struct {
 func (ingestCmd) Help() string {
 	return `Reads text, Markdown, HTML, PDF, Word and other formats (docs/formats.md), cuts them into passages, embeds and indexes them. A file whose
 bytes are known is skipped; a changed one replaces its old version in one step; a moved one keeps its history. Interrupt it at any time: the same
-command goes on where it stopped. A file called like one of the words below needs a ./ in front.
+command goes on where it stopped. 'ragd ingest run --help' shows the flags; a file called like one of the words below needs a ./ in front.
 
   ragd ingest ~/Documents/handbook
   ragd ingest -c contracts --ignore '*.tmp' --dry-run contracts/
@@ -62,6 +64,11 @@ func (k ingestRunCmd) Run(ctx ctxBinding, a *app) error {
 		return err
 	}
 	pipeline.Ignore, pipeline.Hidden, pipeline.Prune = k.Ignore, k.Hidden, k.Prune
+	if k.PersonalData != "" {
+		if err := a.setPersonalData(ctx, k.Corpus, pipeline.Index(), personal.Policy(k.PersonalData)); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(k.Paths) == 0 && (k.Watch || k.DryRun || k.Prune):
 		return fmt.Errorf("%w: name the folders", errUsage)
@@ -169,4 +176,12 @@ func (a *app) runPipeline(ctx context.Context, pipeline *ingest.Pipeline, corpus
 	printReport(report, corpus, view.took())
 	// A corpus that has grown large gets its vector index now, while nobody waits for an answer.
 	return report, a.db.Maintain(ctx, store.Retention{})
+}
+
+// setPersonalData makes the corpus, if it is new, and sets its policy.
+func (a *app) setPersonalData(ctx context.Context, corpus string, index ingest.Index, policy personal.Policy) error {
+	if err := a.db.CreateCorpus(ctx, "", corpus, index); err != nil {
+		return err
+	}
+	return a.db.SetPersonalData(ctx, "", corpus, policy)
 }

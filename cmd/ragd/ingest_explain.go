@@ -37,7 +37,7 @@ func (k ingestExplainCmd) Run(ctx ctxBinding, a *app) error {
 
 // local reads and splits a file as an ingestion would, and stores nothing.
 func (k ingestExplainCmd) local(ctx context.Context, a *app) error {
-	d, err := ingest.ParseFile(ctx, k.File, ingest.Limits{})
+	d, err := ingest.ParseFile(ctx, k.File, a.limits())
 	var refused *ingest.Error
 	if errors.As(err, &refused) {
 		fmt.Printf("%s cannot be ingested: %s (%s)\n", k.File, refused.Message, refused.Class)

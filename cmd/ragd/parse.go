@@ -42,27 +42,29 @@ type parsedError struct {
 }
 
 type parseCmd struct {
-	File         string `arg:"" help:"The file to read." type:"existingfile"`
-	JSON         bool   `help:"Print one JSON object: path, kind, pages, warnings, error." name:"json"`
-	Boxes        bool   `help:"With --json: where the words of a PDF's pages lie, in points from the page's top left corner."`
-	Report       bool   `help:"Print what was found, page by page, rather than the text: blocks, headings, places in the file."`
-	OCR          bool   `help:"Read pages without a text layer, and pictures, with tesseract, as ingestion does." name:"ocr"`
-	OCRLanguages string `help:"Languages for --ocr, such as eng+deu; default: those installed, at most four." name:"ocr-languages"`
+	File   string `arg:"" help:"The file to read." type:"existingfile"`
+	JSON   bool   `help:"Print one JSON object: path, kind, pages, warnings, error." name:"json"`
+	Boxes  bool   `help:"With --json: where the words of a PDF's pages lie, in points from the page's top left corner."`
+	Report bool   `help:"Print what was found, page by page, rather than the text: blocks, headings, places in the file."`
+	Scans  bool   `help:"Read pages without a text layer with tesseract, as ingestion does (setting --ocr)."`
 }
 
-func (k parseCmd) limits() ingest.Limits {
-	if !k.OCR {
-		return ingest.Limits{}
+// limits are the settings' own, but without OCR unless it is asked for: what is
+// printed should not depend on what else is installed.
+func (k parseCmd) limits(a *app) ingest.Limits {
+	l := a.limits()
+	if !k.Scans {
+		l.OCR = nil
 	}
-	return ingest.Limits{OCR: &ingest.OCR{Languages: k.OCRLanguages}}
+	return l
 }
 
 // Run shows what ragd reads out of a file; without --json as text, with a line before each page.
-func (k parseCmd) Run(ctx ctxBinding) error {
+func (k parseCmd) Run(ctx ctxBinding, a *app) error {
 	if k.JSON {
-		return k.writeJSON(ctx, os.Stdout)
+		return k.writeJSON(ctx, a, os.Stdout)
 	}
-	d, err := ingest.ParseFile(ctx, k.File, k.limits())
+	d, err := ingest.ParseFile(ctx, k.File, k.limits(a))
 	if err != nil {
 		return err
 	}
@@ -81,9 +83,9 @@ func (k parseCmd) Run(ctx ctxBinding) error {
 
 // writeJSON reads the file and writes what was found as one JSON line.
 // A document that cannot be ingested is an answer, not an error.
-func (k parseCmd) writeJSON(ctx context.Context, out io.Writer) error {
+func (k parseCmd) writeJSON(ctx context.Context, a *app, out io.Writer) error {
 	p := parsed{Path: k.File, Pages: []parsedPage{}, Warnings: []string{}}
-	d, err := ingest.ParseFile(ctx, k.File, k.limits())
+	d, err := ingest.ParseFile(ctx, k.File, k.limits(a))
 	var refused *ingest.Error
 	switch {
 	case errors.As(err, &refused):

@@ -1,0 +1,151 @@
+package ingest
+
+import (
+	"image"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/stretchr/testify/require"
+)
+
+// scanOf is a PDF of one page that is a picture of lines of text: the page of
+// pdfLines, rendered. Then, typed, follows a page with a text layer.
+func scanOf(t *testing.T, lines ...string) []byte {
+	t.Helper()
+	pool, err := pdfPool()
+	require.NoError(t, err)
+	instance, err := pool.GetInstanceWithContext(t.Context())
+	require.NoError(t, err)
+	defer instance.Close()
+	file := pdfOf(pdfLines(lines...))
+	opened, err := instance.OpenDocument(&requests.OpenDocument{File: &file})
+	require.NoError(t, err)
+	drawn, err := instance.RenderPageInDPI(&requests.RenderPageInDPI{Page: requests.Page{ByIndex: &requests.PageByIndex{Document: opened.Document}}, DPI: 150, ImageFormat: requests.RenderImageFormatGrayscale})
+	require.NoError(t, err)
+	defer drawn.Cleanup()
+	img := drawn.Result.RenderedImage.(*image.Gray)
+	var hex strings.Builder
+	for y := range img.Rect.Dy() {
+		for _, v := range img.Pix[y*img.Stride : y*img.Stride+img.Rect.Dx()] {
+			const digits = "0123456789abcdef"
+			hex.WriteByte(digits[v>>4])
+			hex.WriteByte(digits[v&15])
+		}
+	}
+	size := img.Rect.Size()
+	inline := "q 612 0 0 792 0 0 cm BI /W " + itoa(size.X) + " /H " + itoa(size.Y) + " /CS /G /BPC 8 /F /AHx ID " + hex.String() + "> EI Q"
+	return pdfOf(inline, pdfLines("The second page has a text layer of its own."))
+}
+
+func itoa(n int) string {
+	return strings.TrimSpace(strings.Replace(sizeString(int64(n)), " bytes", "", 1))
+}
+
+// fakeTesseract is a program that answers as tesseract does, for any picture.
+func fakeTesseract(t *testing.T, answer string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	path := filepath.Join(t.TempDir(), "tesseract")
+	script := "#!/bin/sh\nif [ \"$1\" = --list-langs ]; then printf 'List of available languages in \"/x/\" (4):\\ndeu\\neng\\nosd\\nscript/Latin\\n'; exit 0; fi\n" + answer
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o700))
+	return path
+}
+
+const fakeTSV = `head -c 2 > "$0.magic"; cat > /dev/null; echo "$@" > "$0.args"
+printf 'level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n'
+printf '5\t1\t1\t1\t1\t1\t300\t300\t200\t50\t96.1\tPaid\n5\t1\t1\t1\t1\t2\t520\t300\t200\t50\t93\tholi-\n5\t1\t1\t1\t2\t1\t300\t370\t100\t50\t91\tdays\n'
+printf '5\t1\t2\t1\t1\t1\t300\t600\t200\t50\t90\tNext\n4\t1\t2\t1\t1\t0\t0\t0\t9\t9\t-1\t\n5\t1\t2\t1\t1\t2\t300\t600\t1\t1\t2\tnoise\n'
+`
+
+func TestOCRProtocol(t *testing.T) {
+	scan := scanOf(t, "Anything at all.")
+	path := fakeTesseract(t, fakeTSV)
+	d, err := Parse(t.Context(), "scan.pdf", scan, Limits{OCR: &OCR{Command: path}})
+	require.NoError(t, err)
+	require.Equal(t, "Paid holidays\n\nNext\n\nThe second page has a text layer of its own.", d.Text)
+	require.Equal(t, []bool{true, false}, []bool{d.Pages[0].OCR, d.Pages[1].OCR})
+	require.Contains(t, d.Warnings, WarnOCR)
+	at := strings.Index(d.Text, "holidays")
+	boxes := d.Geometry.Boxes(at, at+len("holidays"))
+	require.Equal(t, []PageBoxes{{1, 612, 792, []Rect{{124.8, 72, 172.8, 84}, {72, 88.8, 96, 100.8}}}}, rounded(boxes), "300 dots per inch")
+	args, err := os.ReadFile(path + ".args")
+	require.NoError(t, err)
+	require.Equal(t, "stdin stdout -l eng+deu --psm 3 --dpi 300 -c tessedit_create_tsv=1\n", string(args))
+	magic, err := os.ReadFile(path + ".magic")
+	require.NoError(t, err)
+	require.Equal(t, "P5", string(magic), "a portable grey map")
+}
+
+func rounded(all []PageBoxes) []PageBoxes {
+	for i := range all {
+		for j, b := range all[i].Boxes {
+			r := func(v float64) float64 { return float64(int(v*10+0.5)) / 10 }
+			all[i].Boxes[j] = Rect{r(b.X0), r(b.Y0), r(b.X1), r(b.Y1)}
+		}
+	}
+	return all
+}
+
+func TestOCRFails(t *testing.T) {
+	scan := scanOf(t, "Anything at all.")
+	scan = scan[:len(scan):len(scan)]
+	for name, tt := range map[string]struct {
+		ocr  *OCR
+		want string
+	}{
+		"off":      {nil, "needs OCR: no text layer on any of its 1 pages (a scan, or drawings only), and OCR is off"},
+		"missing":  {&OCR{Command: "/nowhere/tesseract"}, "install tesseract"},
+		"language": {&OCR{Command: fakeTesseract(t, fakeTSV), Languages: "fra"}, `no language "fra"; it has deu, eng`},
+		"breaks":   {&OCR{Command: fakeTesseract(t, "echo no such thing >&2; exit 3")}, "no such thing"},
+		"noise":    {&OCR{Command: fakeTesseract(t, `printf '5\t1\t1\t1\t1\t1\t3\t3\t2\t5\t20\tab\n'`)}, "recognition found no text"},
+		"slow":     {&OCR{Command: fakeTesseract(t, "exec sleep 60"), PageTime: 50 * time.Millisecond}, "and it failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			only := pdfOf("BI /W 1 /H 2 /CS /G /BPC 8 /F /AHx ID 00ff> EI")
+			only = []byte(strings.Replace(string(only), "BI ", "612 0 0 792 0 0 cm BI ", 1))
+			_, err := Parse(t.Context(), "scan.pdf", only, Limits{OCR: tt.ocr})
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, NoText, e.Class)
+			require.Contains(t, e.Message, tt.want)
+		})
+	}
+	d, err := Parse(t.Context(), "scan.pdf", scan, Limits{})
+	require.NoError(t, err)
+	require.Contains(t, d.Warnings, WarnEmptyPages, "one page of two")
+}
+
+// TestTesseract reads a picture with the program itself, where it is installed.
+func TestTesseract(t *testing.T) {
+	if _, err := exec.LookPath("tesseract"); err != nil {
+		t.Skip("tesseract is not installed")
+	}
+	d, err := Parse(t.Context(), "scan.pdf", scanOf(t, "Employees have thirty days of paid leave.", "", "", "The second paragraph is about travel."), Limits{OCR: &OCR{}})
+	require.NoError(t, err)
+	require.Contains(t, d.Text, "Employees have thirty days of paid leave.")
+	require.Contains(t, d.Text, "The second page has a text layer")
+	boxes := boxesOf(t, d, "thirty days")
+	require.Len(t, boxes, 1)
+	require.InDelta(t, 45, boxes[0].Boxes[0].Y0, 8) // a line at 740 of 792 points
+	require.InDelta(t, 160, boxes[0].Boxes[0].X0, 25)
+}
+
+func FuzzTSV(f *testing.F) {
+	f.Add("5\t1\t1\t1\t1\t1\t300\t300\t200\t50\t96.1\tPaid\n5\t1\t1\t1\t2\t1\t300\t370\t100\t50\t91\tdays\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		for _, l := range ocrLines(parseTSV(out), 0.24) {
+			if l.text == "" {
+				t.Fatal("an empty line")
+			}
+		}
+	})
+}
