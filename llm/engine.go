@@ -53,7 +53,7 @@ type Config struct {
 	MaxDraft      int           // tokens guessed from the prompt per step and sequence; 0: 12, negative: none
 	MemoryBytes   int64         // budget for weights, cache and activations; 0: what is available, see Memory
 	Float         bool          // dequantize weights to f32: exact and slow
-	PrefixFile    string        // keeps the pages of prompts that were used more than once over a restart; "": none
+	PrefixFile    string        // keeps the pages of the prompts that were used last over a restart; "": none
 	PrefixBytes   int64         // bound of that file; 0: 256 MiB
 	Logger        *slog.Logger  // nil: silent
 }

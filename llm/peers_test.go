@@ -2,19 +2,22 @@ package llm
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/llm/gguf"
 	"ragd/llm/kernel"
+	"ragd/llm/model"
 )
 
 // Ten defects of other engines' caches and servers, and the tests that show this one does not have them:
 //
 //  1. a prefix is lost after another prompt came between: TestPeersPrefixSurvives, kvcache.TestPrefixSurvivesOtherPrompts
 //  2. a warm prefix is recomputed for each parallel request: TestPeersPrefixSurvives, sched.TestSharedPrefixIsComputedOnce
-//  3. models with sliding windows recompute everything: TestRealSlidingWindow
+//  3. models with sliding windows recompute everything: TestPeersSlidingWindow, TestRealSlidingWindow
 //  4. the prompt cache grows without bound: TestPeersCacheIsBounded
 //  5. the front of a long prompt is dropped silently: TestRefusals
 //  6. a generation shifts its context and never stops: TestPeersContextEnds
@@ -67,6 +70,31 @@ func TestPeersContextEnds(t *testing.T) {
 	_, tokens := read(t, s)
 	require.Len(t, tokens, 1024-len(prompt))
 	require.Equal(t, "length", s.FinishReason())
+}
+
+func TestPeersSlidingWindow(t *testing.T) {
+	f, err := gguf.Open(filepath.Join("model", "testdata", "arch", "gemma3.f32.gguf"))
+	require.NoError(t, err)
+	defer f.Close()
+	pool := kernel.NewPool(2)
+	const pages = 40
+	m, err := model.Load(f, pool, model.Options{KV: kernel.KVInt16, KVPages: pages})
+	require.NoError(t, err)
+	e := newEngine(m, m.CopyPage, m.Vocab(), testTokenizer(t), Memory{Pages: pages, ContextTokens: m.ContextTokens()}, Config{MaxSeqs: 4})
+	e.free = func() { m.Close(); pool.Close() }
+	go e.loop()
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	r := Request{MaxTokens: 6, LogProbs: 1}
+	for i := range m.ContextTokens() - 8 {
+		r.Prompt = append(r.Prompt, firstByte+Token(i*i%200))
+	}
+	require.Greater(t, len(r.Prompt), 3*m.Config().Layers[0].Window, "a hit leaves tokens that window layers no longer see")
+	require.Positive(t, m.Config().Layers[0].Window)
+	cold, u := answerOf(t, e, r)
+	require.Zero(t, u.CachedTokens)
+	warm, u := answerOf(t, e, r)
+	require.Equal(t, cold, warm)
+	require.GreaterOrEqual(t, u.CachedTokens, len(r.Prompt)-16)
 }
 
 func TestRealSlidingWindow(t *testing.T) {

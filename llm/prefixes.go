@@ -14,7 +14,7 @@ import (
 	"ragd/llm/kvcache"
 )
 
-// A prefix file keeps the pages of prompts that were used more than once over a restart: system prompts, hot documents.
+// A prefix file keeps the pages of the prompts that were used last over a restart: system prompts, hot documents.
 //
 //	header   prefixMagic, length and text of the engine's fingerprint, page size in bytes   (integers are u32, little endian)
 //	record   length and text of the namespace, length and tokens of the prefix, page, CRC-32C of all of it

@@ -13,8 +13,15 @@ import (
 const spinTime = 40 * time.Microsecond
 
 // Pool runs kernels on a fixed set of threads. Its workers spin briefly between jobs and then sleep: an idle pool uses no
-// processor time.
+// processor time. Several views of one pool share its threads; see Background.
 type Pool struct {
+	*crew
+	background bool
+}
+
+// crew is what the views of a pool share.
+type crew struct {
+	gate    gate
 	threads int
 	run     sync.Mutex          // one job at a time; its holder is worker 0
 	job     atomic.Pointer[job] // the latest job; nil before the first
@@ -52,7 +59,8 @@ func NewPool(threads int) *Pool {
 			threads = min(threads, cores)
 		}
 	}
-	p := &Pool{threads: threads, scratch: make([]scratch, threads)}
+	p := &Pool{crew: &crew{threads: threads, scratch: make([]scratch, threads)}}
+	p.gate.changed.L = &p.gate.mu
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -86,8 +94,15 @@ func (p *Pool) Run(n int, fn func(task, worker int)) {
 	if n <= 0 {
 		return
 	}
+	if p.background {
+		p.gate.waitForForeground()
+	}
 	p.run.Lock()
 	defer p.run.Unlock()
+	if p.background {
+		start := now()
+		defer func() { p.gate.pay(now() - start) }()
+	}
 	if n == 1 || p.threads == 1 {
 		for i := range n {
 			fn(i, 0)

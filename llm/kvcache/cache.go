@@ -79,7 +79,6 @@ func (c *Cache) Acquire(ns string, tokens []Token) *Lease {
 	for n != nil && l.len+PageTokens < len(tokens) {
 		if n = n.child(tokens[l.len:]); n != nil {
 			c.hold(n.page)
-			n.hits++
 			l.pages = append(l.pages, n.page)
 			l.len += PageTokens
 		}

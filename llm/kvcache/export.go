@@ -7,14 +7,11 @@ type Entry struct {
 	Page      Page
 }
 
-// Export visits up to most cached pages that were found at least once: the prefixes that matter. Recently used ones come
-// first, and every page after the page before it. Nothing may be leased. It stops at the first error.
+// Export visits up to most cached pages: recently used ones first, and every page after the page before it. Nothing may
+// be leased. It stops at the first error.
 func (c *Cache) Export(most int, visit func(Entry) error) error {
 	var prefix []Token
 	for n := c.idle.root.prev; n != &c.idle.root && most > 0; n = n.prev {
-		if n.hits == 0 {
-			continue
-		}
 		e := Entry{Page: n.page}
 		depth := 0
 		for x := n; x.parent != nil; x = x.parent {
@@ -61,7 +58,6 @@ func (c *Cache) Import(ns string, prefix []Token) (p Page, ok bool) {
 	}
 	p = c.take()
 	x := c.add(n, prefix, p)
-	x.hits = 1
 	c.refs[p]-- // the reference of take: only the tree holds it
 	c.idle.pushFirst(x)
 	return p, true

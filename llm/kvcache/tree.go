@@ -10,7 +10,6 @@ type node struct {
 	key      pageKey
 	page     Page
 	children map[pageKey]*node
-	hits     int // how often a lease began with it
 
 	prev, next *node
 }

@@ -93,6 +93,8 @@ func (e *Encoder) forward(ids, types [][]int32, pooling Pooling) error {
 		return nil
 	}
 	e.grow(rows)
+	p.Begin()
+	defer p.End()
 	e.rowRunner.each(rows, e.embedRow)
 	for i := range e.layers {
 		w := &e.layers[i]

@@ -66,7 +66,7 @@ func loadEncoder(f *gguf.File, p *kernel.Pool, o Options) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Encoder{config: c, pool: p, arena: kernel.NewArena()}
+	e := &Encoder{config: c, pool: p.Background(), arena: kernel.NewArena()}
 	l := newLoader(f, p, e.arena, o.Float)
 	// Half floats have no integer kernel. Rounded to eight bits an encoder runs over
 	// twice as fast, at a cosine of 0.998 or better to the exact vectors.

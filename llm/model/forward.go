@@ -59,6 +59,8 @@ func (m *Model) Forward(b *Batch) error {
 		b.Logits = make([]float32, n)
 	}
 	b.Logits = b.Logits[:n]
+	m.pool.Begin()
+	defer m.pool.End()
 	for lo := 0; lo < len(b.Tokens); lo += blockRows {
 		m.forwardBlock(b, lo, min(lo+blockRows, len(b.Tokens)))
 	}
