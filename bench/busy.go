@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -9,8 +10,9 @@ import (
 // busy is a reading of the machine's clocks, in ticks.
 type busy struct{ all, idle, own int64 }
 
-// readBusy reads them. What children did counts as ours once they have ended. Where the system does not tell, it returns zeros.
-func readBusy() busy {
+// readBusy reads them. What children do is ours as well: once they have ended the system adds it to our own, until then they must be named. Where the
+// system does not tell, it returns zeros.
+func readBusy(children ...*Server) busy {
 	var b busy
 	stat, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(stat), "\n")
@@ -24,13 +26,16 @@ func readBusy() busy {
 			b.idle += n
 		}
 	}
-	b.own = ownTicks()
+	b.own = cpuTicks("self")
+	for _, c := range children {
+		b.own += cpuTicks(strconv.Itoa(c.cmd.Process.Pid))
+	}
 	return b
 }
 
-// ownTicks is the processor time of this process and of its children that have ended.
-func ownTicks() int64 {
-	stat, _ := os.ReadFile("/proc/self/stat")
+// cpuTicks is the processor time of a process, or of "self", and of its children that have ended.
+func cpuTicks(pid string) int64 {
+	stat, _ := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	_, rest, _ := strings.Cut(string(stat), ") ") // the name may contain spaces
 	fields := strings.Fields(rest)
 	var sum int64

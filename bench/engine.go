@@ -183,13 +183,14 @@ func (s *Suite) firstToken(ctx context.Context) error {
 		}
 	}
 	servers := map[*Peer]*Server{}
+	defer func() { s.running = nil }()
 	for _, p := range s.servers() {
 		server, err := p.Serve(ctx, s.Path, 1, contextTokens)
 		if err != nil {
 			return err
 		}
 		defer server.Close()
-		servers[p] = server
+		servers[p], s.running = server, append(s.running, server)
 		if _, err := server.Ask(ctx, prompt(1000), 1); err != nil {
 			return err
 		}

@@ -24,6 +24,8 @@ type Suite struct {
 
 	Commit, CPU string
 	Report      func(Row) error // called for every row as soon as it is known
+
+	running []*Server // while rows are measured
 }
 
 // Work is one kind of measurement.
@@ -84,7 +86,7 @@ func (s *Suite) compare(ctx context.Context, work, unit string, ours func() (flo
 
 // compareWith runs ours and the others in turns and returns a row per comparison, or one row when there is nobody to compare with.
 func (s *Suite) compareWith(ctx context.Context, work, unit string, ours func() (float64, error), others []contestant) ([]Row, error) {
-	begin := readBusy()
+	begin := readBusy(s.running...)
 	var own []float64
 	theirs := make([][]float64, len(others))
 	for range s.Repeat {
@@ -120,7 +122,7 @@ func (s *Suite) compareWith(ctx context.Context, work, unit string, ours func() 
 func (s *Suite) row(work, unit string, value float64, runs int, begin busy) Row {
 	return Row{
 		Date: time.Now().UTC().Format("2006-01-02"), Commit: s.Commit, CPU: s.CPU, Model: modelName(s.Path), ISA: kernel.Active().String(), Threads: s.Threads,
-		Work: work, Value: value, Unit: unit, Runs: runs, Others: readBusy().others(begin),
+		Work: work, Value: value, Unit: unit, Runs: runs, Others: readBusy(s.running...).others(begin),
 	}
 }
 
