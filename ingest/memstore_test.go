@@ -110,7 +110,7 @@ func (m *memStore) Shadow(_ context.Context, tenant, corpus string, to Index) (s
 		have := false
 		for id, v := range m.versions {
 			switch {
-			case v.Source != s || m.own(v) || v.state == "retired":
+			case v.Source != s || m.own(v) || v.state == Retired:
 			case v.Index == to && v.SHA256 == m.versions[live].SHA256 && v.state != Failed:
 				have = true
 				if v.state == Ready {
@@ -148,8 +148,8 @@ func (m *memStore) Switch(_ context.Context, tenant, corpus string, to Index) (b
 		switch {
 		case v.Tenant != tenant || v.Corpus != corpus || v.state == Ready:
 		case v.state == Live:
-			v.state = "retired"
-		case v.state != "retired" && v.Index != to:
+			v.state = Retired
+		case v.state != Retired && v.Index != to:
 			v.Index = to
 			v.lease++
 			v.until = time.Time{}
@@ -210,10 +210,10 @@ func (m *memStore) Receive(_ context.Context, c Candidate, content io.Reader) (O
 		case same && v.state == Failed:
 			v.state, v.attempt, v.failure = Received, 0, Failure{}
 			return Queued, id, nil
-		case same && m.live[c.Source] != id && v.state != "retired":
+		case same && m.live[c.Source] != id && v.state != Retired:
 			v.attempt = 0
 			return Queued, id, nil
-		case !same && v.state != Live && v.state != "retired":
+		case !same && v.state != Live && v.state != Retired:
 			delete(m.versions, id)
 		}
 	}
@@ -237,7 +237,7 @@ func (m *memStore) Claim(_ context.Context, tenant, corpus string, index Index, 
 	now := m.clock()
 	for _, id := range slices.Sorted(maps.Keys(m.versions)) {
 		v := m.versions[id]
-		if v.Index != index || v.state == Ready || v.state == Live || v.state == Failed || v.state == "retired" || v.until.After(now) || v.retry.After(now) || tenant != "" && tenant != v.Tenant || corpus != "" && corpus != v.Corpus {
+		if v.Index != index || v.state == Ready || v.state == Live || v.state == Failed || v.state == Retired || v.until.After(now) || v.retry.After(now) || tenant != "" && tenant != v.Tenant || corpus != "" && corpus != v.Corpus {
 			continue
 		}
 		v.lease++
@@ -331,7 +331,7 @@ func (m *memStore) Publish(_ context.Context, job *Job) error {
 			return nil
 		}
 		if old := m.versions[m.live[v.Source]]; old != nil {
-			old.state = "retired"
+			old.state = Retired
 		}
 		m.live[v.Source] = v.id
 		v.state, job.State = Live, Live

@@ -224,7 +224,7 @@ func (r *run) lookElsewhere(ctx context.Context) error {
 			})
 		case err != nil:
 			return err
-		case state == Live:
+		case state == Live, state == Ready, state == Retired:
 			r.settle(version, path, Live, func() { r.now.Unchanged++; r.report.Unchanged++ })
 		case state == Failed:
 			r.settle(version, path, Failed, func() { r.noteFailure(path, failure) })

@@ -21,6 +21,7 @@ const (
 	Embedded State = "embedded" // + a vector for every passage
 	Ready    State = "ready"    // as Embedded, made for an index that the corpus does not have yet; goes live with it
 	Live     State = "live"     // visible to retrieval
+	Retired  State = "retired"  // was Live; can still be cited
 	Failed   State = "failed"   // class and message; deletable and retryable like any other
 )
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -46,6 +47,7 @@ func (r *run) walk(ctx context.Context, paths []string) error {
 			}
 		}
 	}
+	r.known.keep(seen)
 	return nil
 }
 
@@ -224,6 +226,15 @@ type stamp struct {
 
 func (s stamps) has(file string, info fs.FileInfo) bool {
 	return s[file] == stamp{info.Size(), info.ModTime()}
+}
+
+// keep forgets the files that are not among those of a walk: one that comes back is looked into again.
+func (s stamps) keep(seen map[string]string) {
+	files := make(map[string]bool, len(seen))
+	for _, file := range seen {
+		files[file] = true
+	}
+	maps.DeleteFunc(s, func(file string, _ stamp) bool { return !files[file] })
 }
 
 func (s stamps) set(file string, info fs.FileInfo) { s[file] = stamp{info.Size(), info.ModTime()} }

@@ -58,7 +58,7 @@ func TestMoves(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Moved, 1)
 	require.Equal(t, []string{"docs/b.txt", "docs/first.txt"}, m.paths())
-	require.Equal(t, State("retired"), m.versions[version].state, "the old version can still be cited")
+	require.Equal(t, Retired, m.versions[version].state, "the old version can still be cited")
 
 	data, err := os.ReadFile(filepath.Join(dir, "b.txt"))
 	require.NoError(t, err)
@@ -185,6 +185,8 @@ func TestWatch(t *testing.T) {
 	until("another one there", has("Delta"))
 	require.NoError(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, "renamed")))
 	until("renamed folder", has("docs/renamed/b.txt", "!docs/sub/b.txt"))
+	require.NoError(t, os.Rename(filepath.Join(dir, "renamed"), filepath.Join(dir, "sub")))
+	until("folder that comes back", has("docs/sub/b.txt", "!docs/renamed/b.txt"))
 	require.NoError(t, os.Remove(filepath.Join(dir, "a.txt")))
 	until("deletion", has("!Alpha"))
 	cancel()

@@ -71,6 +71,7 @@ type progressJSON struct {
 type running struct {
 	mu      sync.Mutex
 	corpora map[[2]string]ingest.Progress // by tenant and corpus
+	missed  bool                          // a start was refused: there may be more to do when a run has ended
 }
 
 // start takes a corpus into work; false when it is already, or there is no place.
@@ -79,6 +80,7 @@ func (r *running) start(tenant, corpus string) bool {
 	defer r.mu.Unlock()
 	key := [2]string{tenant, corpus}
 	if _, busy := r.corpora[key]; busy || len(r.corpora) >= corporaAtOnce {
+		r.missed = true
 		return false
 	}
 	if r.corpora == nil {
@@ -94,10 +96,13 @@ func (r *running) set(tenant, corpus string, p ingest.Progress) {
 	r.corpora[[2]string{tenant, corpus}] = p
 }
 
-func (r *running) stop(tenant, corpus string) {
+// stop takes a corpus out of work and reports whether a start was refused meanwhile.
+func (r *running) stop(tenant, corpus string) (missed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.corpora, [2]string{tenant, corpus})
+	missed, r.missed = r.missed, false
+	return missed
 }
 
 // of returns the progress of a tenant's corpora that are in work and that sees admits, by name.

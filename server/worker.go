@@ -70,14 +70,15 @@ func (s *Server) workOff(ctx context.Context, group *sync.WaitGroup) error {
 // ingest works on one corpus until nothing waits in it.
 func (s *Server) ingest(ctx context.Context, k store.Waiting) {
 	report, err := s.Pipeline.Run(ctx, k.Tenant, k.Corpus, nil, func(p ingest.Progress) { s.running.set(k.Tenant, k.Corpus, p) })
-	s.running.stop(k.Tenant, k.Corpus)
+	if s.running.stop(k.Tenant, k.Corpus) {
+		s.wake()
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.log.Error("ingestion stopped; it goes on by itself", "tenant", k.Tenant, "corpus", k.Corpus, "error", err, "retry_s", lookEvery.Seconds())
 	default:
 		s.log.Info("ingested", "tenant", k.Tenant, "corpus", k.Corpus, "documents", report.Documents, "passages", report.Passages, "failed", len(report.Failed))
-		s.wake() // for a corpus that found no place, and what came at the very end
 	}
 }
 

@@ -61,6 +61,11 @@ func (a *app) serve(ctx ctxBinding, c server.Config) error {
 	if err != nil {
 		return err
 	}
+	background, err := a.openBackgroundEmbedder(ctx)
+	if err != nil {
+		return err
+	}
+	pipeline.Embedder = background
 	reranker, err := a.openReranker(ctx)
 	if err != nil {
 		return err
