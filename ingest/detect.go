@@ -31,6 +31,7 @@ func init() {
 		{"docx", readDocx}, {"pptx", readPptx}, {"xlsx", readXlsx},
 		{"odt", readODF}, {"ods", readODF}, {"odp", readODF}, {"doc", readDoc},
 		{"csv", readCSV}, {"tsv", readCSV}, {"json", readJSON}, {"jsonl", readJSON}, {"ipynb", readNotebook},
+		{"image", readPicture},
 		{"eml", readMail}, {"mbox", readMbox},
 		{"zip", readZip}, {"tar", readTar}, {"gzip", readCompressed}, {"bzip2", readCompressed},
 	} {
@@ -221,7 +222,10 @@ var (
 // detectText chooses among text formats; it refuses binary data.
 func detectText(s *source) (string, error) {
 	sample := s.data[:min(len(s.data), 256<<10)]
-	if looksBinary(sample) {
+	switch {
+	case isPicture(sample) && s.OCR != nil:
+		return "image", nil
+	case isPicture(sample), looksBinary(sample):
 		return "", unreadable(s)
 	}
 	utf, _ := decode(sample, "")
@@ -317,7 +321,7 @@ func looksBinary(sample []byte) bool {
 			control++
 		}
 	}
-	return control*10 > len(sample)
+	return control*20 > len(sample) // random bytes have twice as many
 }
 
 // unreadable says what a binary file is, as far as its signature tells.
@@ -325,7 +329,7 @@ func unreadable(s *source) error {
 	mime := mimetype.Detect(s.data)
 	switch {
 	case strings.HasPrefix(mime.String(), "image/"):
-		return failf(Unsupported, "%s is an image (%s); text in images is not read, run it through OCR into a PDF first", s.name, mime)
+		return failf(Unsupported, "%s is an image (%s); text in images is read by OCR only, which is off", s.name, mime)
 	case mime.Is("application/octet-stream"):
 		return failf(Unsupported, "%s is binary data of unknown kind", s.name)
 	}

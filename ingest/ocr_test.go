@@ -1,7 +1,10 @@
 package ingest
 
 import (
+	"bytes"
 	"image"
+	"image/png"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,4 +151,27 @@ func FuzzTSV(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestPicture(t *testing.T) {
+	img := image.NewGray(image.Rect(0, 0, 600, 300))
+	img.Pix[5] = 9
+	var file bytes.Buffer
+	require.NoError(t, png.Encode(&file, img))
+	_, err := Parse(t.Context(), "a.png", file.Bytes(), Limits{})
+	require.ErrorIs(t, err, ErrUnsupported, "OCR is off")
+	d, err := Parse(t.Context(), "misnamed.txt", file.Bytes(), Limits{OCR: &OCR{Command: fakeTesseract(t, fakeTSV)}})
+	require.NoError(t, err)
+	require.Equal(t, "image", d.Kind)
+	require.Equal(t, "Paid holidays\n\nNext", d.Text)
+	require.True(t, d.Pages[0].OCR)
+	require.Equal(t, 288.0, d.Geometry.Pages[0].Width)
+	_, err = Parse(t.Context(), "a.png", file.Bytes()[:60], Limits{OCR: &OCR{Command: "/nowhere"}})
+	require.Error(t, err)
+	var random [4096]byte
+	for i := range random {
+		random[i] = byte(rand.Uint32N(256))
+	}
+	_, err = Parse(t.Context(), "a.dat", random[:], Limits{})
+	require.ErrorIs(t, err, ErrUnsupported)
 }
