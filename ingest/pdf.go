@@ -82,10 +82,6 @@ func readPDF(ctx context.Context, s *source, b *builder) error {
 		}
 	}()
 	p := &pdfReader{s: s, pdf: instance}
-	engine, noOCR := s.OCR.engine(ctx)
-	if noOCR == nil {
-		p.ocr = &ocrPages{ocrEngine: engine, s: s}
-	}
 	err = p.read(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -101,7 +97,7 @@ func readPDF(ctx context.Context, s *source, b *builder) error {
 		if err := p.unsound(); err != nil {
 			return err
 		}
-		return p.needsOCR(noOCR)
+		return p.needsOCR()
 	}
 	if p.empty > 0 {
 		b.warn(WarnEmptyPages)
@@ -120,6 +116,7 @@ type pdfReader struct {
 
 	toShown affine    // of the page at hand
 	ocr     *ocrPages // nil: pages without text stay so
+	noOCR   error     // why ocr is nil although a page wanted it
 }
 
 // pdfLine is one line of text as PDFium orders them, with what its first and
@@ -220,7 +217,7 @@ func (p *pdfReader) page(ctx context.Context, i int) error {
 	if columns := p.columns(page, read.lines); columns != nil {
 		read.lines = columns
 	}
-	if p.ocr != nil && p.pictured(page, read) {
+	if p.s.OCR != nil && p.pictured(page, read) && p.startOCR(ctx) {
 		p.recognise(ctx, page, read)
 	}
 	read.notes = p.annotations(page)

@@ -13,16 +13,29 @@ import (
 	"github.com/klippa-app/go-pdfium/requests"
 )
 
-// needsOCR is the error of a PDF without text; why is what kept it from being recognised.
-func (p *pdfReader) needsOCR(why error) error {
+// startOCR looks for the program when the first page wants it; most documents never do.
+func (p *pdfReader) startOCR(ctx context.Context) bool {
+	if p.ocr == nil && p.noOCR == nil {
+		var engine *ocrEngine
+		if engine, p.noOCR = p.s.OCR.engine(ctx); p.noOCR == nil {
+			p.ocr = &ocrPages{ocrEngine: engine, s: p.s}
+		}
+	}
+	return p.ocr != nil
+}
+
+// needsOCR is the error of a PDF without text.
+func (p *pdfReader) needsOCR() error {
 	what := fmt.Sprintf("%s needs OCR: no text layer on any of its %d pages (a scan, or drawings only)", p.s.name, len(p.pages))
 	switch {
-	case why != nil && p.s.OCR != nil && errors.Is(why, errNoOCR):
+	case errors.Is(p.noOCR, errNoOCR):
 		return failf(NoText, "%s; install tesseract and ingest it again, or run it through ocrmypdf first", what)
-	case why != nil && p.s.OCR != nil:
-		return failf(NoText, "%s, and none was made: %v", what, why)
-	case p.ocr == nil:
+	case p.noOCR != nil:
+		return failf(NoText, "%s, and none was made: %v", what, p.noOCR)
+	case p.s.OCR == nil:
 		return failf(NoText, "%s, and OCR is off; run it through OCR, for example with ocrmypdf, and ingest the result", what)
+	case p.ocr == nil:
+		return failf(NoText, "%s holds no text: its %d pages are blank", p.s.name, len(p.pages))
 	case p.ocr.err != nil:
 		return failf(NoText, "%s, and it failed: %v", what, p.ocr.err)
 	}
