@@ -76,7 +76,7 @@ func (r *run) skip(name, reason string) {
 // were is known exactly, so another folder of the same name is not touched. A file
 // that has only moved was found by the walk before, and is where it is now.
 func (r *run) prune(ctx context.Context, root string) error {
-	placed, err := r.store.Origins(ctx, r.tenant, r.corpus, originOf(root))
+	placed, err := r.store.Origins(ctx, r.tenant, r.corpus, placeOf(root))
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (r *run) prune(ctx context.Context, root string) error {
 // hostName tells files of several machines that share a database apart.
 var hostName, _ = os.Hostname()
 
-// originOf names a file's place.
-func originOf(file string) string { return "file://" + hostName + filepath.ToSlash(file) }
+// placeOf names a file's place.
+func placeOf(file string) string { return "file://" + hostName + filepath.ToSlash(file) }
 
 func fileAt(origin string) string {
 	return filepath.FromSlash(strings.TrimPrefix(origin, "file://"+hostName))
@@ -137,7 +137,7 @@ type rule struct {
 
 // enter drops the rules of folders that have been left and reads those of dir.
 func (w *walker) enter(dir string) {
-	for len(w.rules) > 1 && !within(w.rules[len(w.rules)-1].folder, originOf(dir)) {
+	for len(w.rules) > 1 && !within(w.rules[len(w.rules)-1].folder, placeOf(dir)) {
 		w.rules = w.rules[:len(w.rules)-1]
 	}
 	if patterns, err := ignore.CompileIgnoreFile(filepath.Join(dir, ignoreFile)); err == nil {
@@ -317,7 +317,7 @@ func (r *run) receive(ctx context.Context, name, file string) error {
 		r.refuse(name, Unreadable, err)
 		return nil
 	}
-	c := Candidate{Source: Source{Tenant: r.tenant, Corpus: r.corpus, Path: name}, Size: size, Modified: info.ModTime(), Index: r.p.Index(), Origin: originOf(file), Gone: gone}
+	c := Candidate{Source: Source{Tenant: r.tenant, Corpus: r.corpus, Path: name}, Size: size, Modified: info.ModTime(), Index: r.p.Index(), Origin: placeOf(file), Gone: gone}
 	h.Sum(c.SHA256[:0])
 	return r.offer(ctx, c, content)
 }
