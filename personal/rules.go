@@ -26,6 +26,7 @@ func id(country, form, after string, check func(string) bool) rule {
 // rules in order of precedence: a stretch of text is what the first rule says.
 var rules = []rule{
 	{IBAN, regexp.MustCompile(`[A-Z]{2}\d{2} ?(?:[A-Z0-9]{4} ?){2,7}[A-Z0-9]{1,4}`), nil, iban},
+	{Card, regexp.MustCompile(`\d{4}([ -]?)\d{4}[ -]?\d{4}[ -]?\d{1,7}|3\d{3}[ -]?\d{6}[ -]?\d{4,5}`), nil, card},
 
 	id("IT", `[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]`, "", codiceFiscale),
 	id("FR", `[12] ?\d{2} ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}`, "", nir),
@@ -55,8 +56,6 @@ var rules = []rule{
 	id("IN", `[2-9]\d{11}`, "aadhaar|uidai|uid", verhoeff),
 	id("IN", `[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z]`, "pan(?: no| number)?", func(string) bool { return true }),
 	id("DK", `\d{6}-?\d{4}`, "cpr(?:-?nr|-?nummer)?|personnummer", func(s string) bool { return date(s[4:6], s[2:4], s[0:2]) }),
-
-	{Card, regexp.MustCompile(`\d{4}([ -]?)\d{4}[ -]?\d{4}[ -]?\d{1,7}|3\d{3}[ -]?\d{6}[ -]?\d{4,5}`), nil, card},
 
 	{Phone, regexp.MustCompile(`\+\d{1,3}[ ./-]?(?:\(0?\d{1,4}\)|\d{1,5})(?:[ ./-]?\d{1,6}){1,6}`), nil, international},
 	{Phone, regexp.MustCompile(`00[1-9]\d{0,2}[ ./-]?\d{1,5}(?:[ ./-]?\d{2,6}){1,5}`), phoneWord, phoneLength},
