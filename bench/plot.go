@@ -267,7 +267,7 @@ func (p *picture) curves(y float64) float64 {
 	if len(models) == 0 {
 		return y
 	}
-	p.title(y, "Several streams together: all tokens per second against the pause between two tokens of one stream; the numbers are streams")
+	p.title(y, "Streams together (the numbers): throughput against latency")
 	y += 34
 	for i, m := range models {
 		left := 80 + 440*float64(i%2)

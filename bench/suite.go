@@ -16,7 +16,10 @@ type Suite struct {
 	Path    string // of the model
 	Threads int
 	KV      kernel.KVType
-	Full    bool // longer works, more of them
+	Full    bool  // longer works, more of them
+	Prompts []int // lengths of the prefill cases; empty: 512, and for a full run 128 and 2048
+	Depths  []int // tokens in the cache before; empty: 0, and for a full run 2048
+	Streams []int // sizes of batches; empty: 1, 4 and 16, and for a full run 2 and 8
 	Repeat  int
 	Clients int // of the serving load
 	Peers   []*Peer
@@ -55,8 +58,12 @@ var Works = []Work{
 func (s *Suite) Run(ctx context.Context, name string) error {
 	for _, w := range Works {
 		if w.Name == name {
+			path := s.Path
+			if w.Encoder {
+				path = s.Embed.Path
+			}
 			if err := w.run(s, ctx); err != nil {
-				return fmt.Errorf("%s of %s: %w", name, filepath.Base(s.Path), err)
+				return fmt.Errorf("%s of %s: %w", name, modelName(path), err)
 			}
 			return nil
 		}
@@ -126,7 +133,13 @@ func (s *Suite) row(work, unit string, value float64, runs int, begin busy) Row 
 	}
 }
 
-func modelName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".gguf") }
+// modelName is the file's name; "" for no model.
+func modelName(path string) string {
+	if path == "" {
+		return ""
+	}
+	return strings.TrimSuffix(filepath.Base(path), ".gguf")
+}
 
 // note adds a remark to rows.
 func note(rows []Row, format string, args ...any) []Row {
@@ -159,19 +172,35 @@ func (s *Suite) limits(context.Context) error {
 const deep = 2048
 
 func (s *Suite) prefill(ctx context.Context) error {
-	cases := []Case{{Prompt: 512}}
-	if s.Full {
-		cases = []Case{{Prompt: 128}, {Prompt: 512}, {Prompt: 2048}, {Prompt: 512, Depth: deep}}
+	var cases []Case
+	for _, n := range s.choose(s.Prompts, []int{512}, []int{128, 512, 2048}) {
+		cases = append(cases, Case{Prompt: n})
+	}
+	for _, depth := range s.choose(s.Depths, nil, []int{deep}) {
+		if depth > 0 {
+			cases = append(cases, Case{Prompt: 512, Depth: depth})
+		}
 	}
 	return s.cases(ctx, cases, func(c Cost, _ Case, r *Row, l Limits) { c.prefill(r, l) })
 }
 
 func (s *Suite) decode(ctx context.Context) error {
-	cases := []Case{{Decode: 128}, {Decode: 128, Depth: deep}}
-	if !s.Full {
-		cases = []Case{{Decode: 64}}
+	var cases []Case
+	for _, depth := range s.choose(s.Depths, []int{0}, []int{0, deep}) {
+		cases = append(cases, Case{Decode: s.choose(nil, []int{64}, []int{128})[0], Depth: depth})
 	}
 	return s.cases(ctx, cases, func(c Cost, w Case, r *Row, l Limits) { c.decode(r, l, 1, w.Depth+w.Decode/2, 0) })
+}
+
+// choose returns what was asked for, or the default of a quick or a full run.
+func (s *Suite) choose(asked, quick, full []int) []int {
+	switch {
+	case len(asked) > 0:
+		return asked
+	case s.Full:
+		return full
+	}
+	return quick
 }
 
 // cases measures some cases of one sequence beside the peers' llama-bench; limit sets the limits of a row.
@@ -213,23 +242,17 @@ func (s *Suite) cases(ctx context.Context, cases []Case, limit func(Cost, Case, 
 	return nil
 }
 
-// The batch: what llama-batched-bench is asked for, too.
-const (
-	batchPrompt = 512
-	batchDecode = 64
-)
+// batchPrompt is the prompt that the streams of a batch share.
+const batchPrompt = 512
 
 // batch measures how throughput grows and each stream slows down with the number of streams.
 func (s *Suite) batch(ctx context.Context) error {
-	streams, decode := []int{1, 2, 4, 8, 16}, batchDecode
-	if !s.Full {
-		streams, decode = []int{1, 4, 16}, batchDecode/2
-	}
+	streams, decode := s.choose(s.Streams, []int{1, 4, 16}, []int{1, 2, 4, 8, 16}), s.choose(nil, []int{32}, []int{64})[0]
 	cost, err := ReadCost(s.Path, s.KV)
 	if err != nil {
 		return err
 	}
-	m, err := Open(s.Path, s.Threads, batchPrompt+16*batchDecode, s.KV)
+	m, err := Open(s.Path, s.Threads, batchPrompt+slices.Max(streams)*decode, s.KV)
 	if err != nil {
 		return err
 	}
@@ -289,7 +312,7 @@ func (s *Suite) reportBatch(r batchRates, cost Cost, limits Limits, begin busy) 
 			beside.Peer, beside.PeerValue = p.Name, Median(r.theirs[k][i])
 			rows = append(rows[:k], beside)
 		}
-		if n == 4 { // what three more readers cost the first one
+		if n == 4 && r.streams[0] == 1 { // what three more readers cost the first one
 			rows = append(rows, s.row("step of 4 / step of 1", "times", 4*Median(r.own[0])/base.Value, s.Repeat, begin))
 		}
 		if err := s.report(rows...); err != nil {

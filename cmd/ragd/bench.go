@@ -23,6 +23,9 @@ type benchCmd struct {
 	Full    bool     `help:"All works, longer ones, more lengths, the serving load: about ten minutes per model, and as much again per --against." xor:"size"`
 	Work    []string `help:"Only these works, comma separated: see the list above." placeholder:"WORK,…"`
 	Repeat  int      `help:"Repetitions, in turns; the median counts." default:"3"`
+	Prompts []int    `help:"Lengths of the prompts that are prefilled." placeholder:"TOKENS,…"`
+	Depths  []int    `help:"Tokens in the cache before prefill and decoding." placeholder:"TOKENS,…"`
+	Streams []int    `help:"Sizes of the batches." placeholder:"N,…"`
 	Clients int      `help:"Clients of the serving load." default:"8"`
 	Against []string `help:"Compare with this llama.cpp build (its folder of programs) in the same run; may be given several times, and NAME=DIR names it." placeholder:"DIR" sep:"none"`
 	Out     string   `help:"Folder of the table and the plot. Rows are added; the plot shows the latest of each." default:"docs/bench" type:"path"`
@@ -62,6 +65,7 @@ AVX-512 (-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON) is the m
   ragd bench --against llama.cpp=DIR --against ik_llama.cpp=DIR  beside two engines
   RAGD_ISA=avx2 ragd bench --against llama.cpp-avx2=DIR          without AVX-512
   RAGD_THREADS=1 ragd bench --work prefill,decode                on one thread
+  ragd bench --work prefill,decode --prompts 512,2048 --depths 0,2048
   ragd bench --work decode --profile decode.pprof && go tool pprof -top decode.pprof
   ragd bench --work embed --embed-against 'python3 docs/bench/onnx_embed.py model.onnx'`
 }
@@ -71,10 +75,13 @@ func (b benchCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	if b.Repeat < 1 || b.Clients < 1 {
-		return fmt.Errorf("--repeat and --clients must be at least 1")
+	if err := b.check(); err != nil {
+		return err
 	}
-	s := bench.Suite{Threads: threadsOf(a), KV: a.kv(), Full: b.Full, Repeat: b.Repeat, Clients: b.Clients, Commit: commit(), CPU: bench.CPUName()}
+	s := bench.Suite{
+		Threads: threadsOf(a), KV: a.kv(), Full: b.Full, Prompts: b.Prompts, Depths: b.Depths, Streams: b.Streams,
+		Repeat: b.Repeat, Clients: b.Clients, Commit: commit(), CPU: bench.CPUName(),
+	}
 	for _, spec := range b.Against {
 		p, err := bench.NewPeer(ctx, spec, s.Threads)
 		if err != nil {
@@ -117,6 +124,25 @@ func (b benchCmd) works() ([]bench.Work, error) {
 		}
 	}
 	return works, nil
+}
+
+// check refuses numbers that make no sense, before minutes are spent.
+func (b benchCmd) check() error {
+	const most = 1 << 20
+	for _, flag := range []struct {
+		name   string
+		values []int
+		least  int
+	}{
+		{"repeat", []int{b.Repeat}, 1}, {"clients", []int{b.Clients}, 1}, {"prompts", b.Prompts, 1}, {"depths", b.Depths, 0}, {"streams", b.Streams, 1},
+	} {
+		for _, v := range flag.values {
+			if v < flag.least || v > most {
+				return fmt.Errorf("%w: --%s %d: it must be between %d and %d", errUsage, flag.name, v, flag.least, most)
+			}
+		}
+	}
+	return nil
 }
 
 // measure does the works for every model; what does not depend on the answer model is done once.
