@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"time"
 
 	"ragd/eval"
@@ -12,11 +13,12 @@ import (
 	"ragd/retrieve"
 )
 
-// memo remembers the scores of pairs, so that rankings which read the same passages pay once, and how long each took.
+// memo remembers the scores of pairs, so that rankings which read the same passages pay once, and keeps them on disk, so that an interrupted run goes on.
 type memo struct {
 	reranker
-	scores map[[2]string]judgement
-	spent  time.Duration // what the pairs asked for since the last reset take, remembered or not
+	scores map[string]judgement
+	file   *eval.Results[judgement]
+	spent  time.Duration // what the pairs asked for since it was set to 0 take, remembered or not
 }
 
 type reranker interface {
@@ -24,21 +26,35 @@ type reranker interface {
 	Model() string
 }
 
+// judgement is the score of a pair, which a digest stands for: no text is kept.
 type judgement struct {
-	logit float32
-	took  time.Duration
+	Pair  string        `json:"pair"`
+	Logit float32       `json:"logit"`
+	Took  time.Duration `json:"ns"`
 }
 
-func newMemo(r retrieve.Reranker) *memo {
-	return &memo{reranker: r.(reranker), scores: map[[2]string]judgement{}}
+// openMemo takes up what is in dir.
+func openMemo(dir string, r retrieve.Reranker) (*memo, error) {
+	m := &memo{reranker: r.(reranker), scores: map[string]judgement{}}
+	var err error
+	m.file, err = eval.OpenResults[judgement](filepath.Join(dir, digest(m.Model())+".jsonl"), eval.Header{Kind: "judgements", Settings: map[string]string{"teacher": m.Model()}})
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range m.file.Records {
+		m.scores[j.Pair] = j
+	}
+	return m, nil
 }
+
+func (m *memo) close() { m.file.Close() }
 
 // Score implements retrieve.Reranker.
 func (m *memo) Score(ctx context.Context, query string, passages []string) ([]float32, error) {
-	var unknown []string
+	var unknown, pairs []string
 	for _, p := range passages {
-		if _, known := m.scores[[2]string{query, p}]; !known {
-			unknown = append(unknown, p)
+		if pair := digest(query, p); m.scores[pair].Pair == "" {
+			unknown, pairs = append(unknown, p), append(pairs, pair)
 		}
 	}
 	started := time.Now()
@@ -46,13 +62,17 @@ func (m *memo) Score(ctx context.Context, query string, passages []string) ([]fl
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range unknown {
-		m.scores[[2]string{query, p}] = judgement{logits[i], time.Since(started) / time.Duration(len(unknown))}
+	for i, pair := range pairs {
+		j := judgement{pair, logits[i], time.Since(started) / time.Duration(len(pairs))}
+		if err := m.file.Add(j); err != nil {
+			return nil, err
+		}
+		m.scores[pair] = j
 	}
 	all := make([]float32, len(passages))
 	for i, p := range passages {
-		j := m.scores[[2]string{query, p}]
-		all[i], m.spent = j.logit, m.spent+j.took
+		j := m.scores[digest(query, p)]
+		all[i], m.spent = j.Logit, m.spent+j.Took
 	}
 	return all, nil
 }

@@ -51,13 +51,6 @@ type asked struct {
 	Gains    map[string]float64 // by gold id; nil: the cross-encoder's probability is the gain
 }
 
-// lesson is the cross-encoder's judgement of one question's candidates, as it is kept on disk.
-type lesson struct {
-	ID     string               `json:"id"`
-	IDs    []retrieve.PassageID `json:"passages"`
-	Logits []float32            `json:"logits"`
-}
-
 func (k distillRetrievalCmd) Run(ctx ctxBinding, a *app) error {
 	if (k.Corpus == "") == (k.Set == "") {
 		return fmt.Errorf("%w: name either a corpus (-c) or a set (--set)", errUsage)
@@ -69,7 +62,7 @@ func (k distillRetrievalCmd) Run(ctx ctxBinding, a *app) error {
 	if reranker == nil {
 		return fmt.Errorf("the teacher is the cross-encoder, and --reranker none turns it off")
 	}
-	r := &rankingRun{command: k, app: a, reranker: newMemo(reranker), gold: goldPassage}
+	r := &rankingRun{command: k, app: a, gold: goldPassage}
 	if r.embedder, err = a.openEmbedder(ctx); err != nil {
 		return err
 	}
@@ -80,6 +73,14 @@ func (k distillRetrievalCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
+	dir, err := a.workDir("retrieval-" + digest(r.tenant, r.corpus))
+	if err != nil {
+		return err
+	}
+	if r.reranker, err = openMemo(dir, reranker); err != nil {
+		return err
+	}
+	defer r.reranker.close()
 	return r.run(ctx, train, heldout)
 }
 
@@ -230,29 +231,13 @@ func (r *rankingRun) run(ctx context.Context, train, heldout []asked) error {
 	return r.keep(student, judged, curves)
 }
 
-// teach has the cross-encoder judge the candidates of every question, and joins its judgements with what the student sees. Judgements are kept, so that
-// an interrupted run goes on.
+// teach has the cross-encoder judge the candidates of every question, and joins its judgements with what the student sees.
 func (r *rankingRun) teach(ctx context.Context, train []asked) ([]distill.Question, error) {
-	dir, err := r.app.workDir("retrieval-" + digest(r.tenant, r.corpus))
-	if err != nil {
-		return nil, err
-	}
-	results, err := eval.OpenResults[lesson](filepath.Join(dir, digest(r.embedder.Model(), r.reranker.Model(), r.command.Candidates)+".jsonl"), eval.Header{
-		Kind: "lessons", Set: r.corpus, Settings: map[string]string{"embedder": r.embedder.Model(), "teacher": r.reranker.Model(), "candidates": fmt.Sprint(r.command.Candidates)},
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer results.Close()
-	known := map[string]lesson{}
-	for _, l := range results.Records {
-		known[l.ID] = l
-	}
 	bar := r.app.progress.bar("cross-encoder teaches", items)
 	defer bar.done()
 	var all []distill.Question
 	for i, q := range train {
-		question, err := r.lesson(ctx, q, known[q.ID], func(l lesson) error { return results.Add(l) })
+		question, err := r.lesson(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("distill: question %d: %w", i+1, err)
 		}
@@ -264,54 +249,49 @@ func (r *rankingRun) teach(ctx context.Context, train []asked) ([]distill.Questi
 	return all, nil
 }
 
-// lesson makes a training question; l is the cross-encoder's judgement if there is one already, else add gets the new one.
-func (r *rankingRun) lesson(ctx context.Context, q asked, l lesson, add func(lesson) error) (distill.Question, error) {
+// lesson makes a training question.
+func (r *rankingRun) lesson(ctx context.Context, q asked) (question distill.Question, err error) {
 	vectors, err := r.embedder.Embed(ctx, embed.Query, []string{q.Text})
 	if err != nil {
-		return distill.Question{}, err
+		return question, err
 	}
 	dense, err := r.db.Dense(ctx, vectors[0], 100, r.filter(q))
 	if err != nil {
-		return distill.Question{}, err
+		return question, err
 	}
 	lexical, err := r.db.Lexical(ctx, q.Text, 100, r.filter(q))
 	if err != nil {
-		return distill.Question{}, err
+		return question, err
 	}
-	if l.ID == "" {
-		fused := retrieve.Fuse(retrieve.Ranking{Hits: dense, Weight: 1}, retrieve.Ranking{Hits: lexical, Weight: 1})
-		for _, h := range fused[:min(len(fused), r.command.Candidates)] {
-			l.IDs = append(l.IDs, h.ID)
-		}
-		passages, err := r.db.Passages(ctx, l.IDs, r.filter(q))
-		if err != nil {
-			return distill.Question{}, err
-		}
-		texts := make([]string, len(passages))
-		l.ID, l.IDs = q.ID, l.IDs[:0]
-		for i := range passages {
-			texts[i], l.IDs = passages[i].ForRanking(), append(l.IDs, passages[i].ID)
-		}
-		if l.Logits, err = r.reranker.Score(ctx, q.Text, texts); err != nil {
-			return distill.Question{}, err
-		}
-		if err := add(l); err != nil {
-			return distill.Question{}, err
-		}
+	var ids []retrieve.PassageID
+	fused := retrieve.Fuse(retrieve.Ranking{Hits: dense, Weight: 1}, retrieve.Ranking{Hits: lexical, Weight: 1})
+	for _, h := range fused[:min(len(fused), r.command.Candidates)] {
+		ids = append(ids, h.ID)
 	}
-	stored, err := r.db.Vectors(ctx, r.tenant, l.IDs)
+	passages, err := r.db.Passages(ctx, ids, r.filter(q))
 	if err != nil {
-		return distill.Question{}, err
+		return question, err
+	}
+	texts := make([]string, len(passages))
+	for i := range passages {
+		texts[i] = passages[i].ForRanking()
+	}
+	logits, err := r.reranker.Score(ctx, q.Text, texts)
+	if err != nil {
+		return question, err
+	}
+	stored, err := r.db.Vectors(ctx, r.tenant, ids)
+	if err != nil {
+		return question, err
 	}
 	features := map[retrieve.PassageID][distill.Features]float64{}
 	for _, c := range retrieve.Candidates(dense, lexical) {
 		features[c.ID] = c.Features
 	}
-	question := distill.Question{Vector: vectors[0]}
-	for i, id := range l.IDs {
-		// A passage that was deleted since teaches nothing.
-		if f, found := features[id]; found && stored[id] != nil {
-			question.Candidates = append(question.Candidates, distill.Candidate{Vector: stored[id], Features: f, Teacher: float64(l.Logits[i])})
+	question.Vector = vectors[0]
+	for i := range passages {
+		if id := passages[i].ID; stored[id] != nil { // else deleted a moment ago
+			question.Candidates = append(question.Candidates, distill.Candidate{Vector: stored[id], Features: features[id], Teacher: float64(logits[i])})
 		}
 	}
 	return question, nil

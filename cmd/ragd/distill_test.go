@@ -104,7 +104,9 @@ func (c counted) Score(_ context.Context, query string, passages []string) ([]fl
 
 func TestPairsAreReadOnce(t *testing.T) {
 	read := 0
-	m := newMemo(counted{&read})
+	dir := t.TempDir()
+	m, err := openMemo(dir, counted{&read})
+	require.NoError(t, err)
 	for _, passages := range [][]string{{"a", "bb"}, {"bb", "ccc", "a"}, {}} {
 		scores, err := m.Score(t.Context(), "q", passages)
 		require.NoError(t, err)
@@ -113,6 +115,13 @@ func TestPairsAreReadOnce(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, read)
+	m.close()
+	m, err = openMemo(dir, counted{&read})
+	require.NoError(t, err)
+	defer m.close()
+	_, err = m.Score(t.Context(), "q", []string{"ccc", "dddd"})
+	require.NoError(t, err)
+	require.Equal(t, 4, read, "after a kill")
 }
 
 func TestDocumentTexts(t *testing.T) {
