@@ -146,17 +146,17 @@ func (a *app) openEmbedder(ctx context.Context) (*embed.Encoder, error) {
 		return a.embedder, nil
 	}
 	var err error
-	a.embedder, err = a.loadEmbedder(ctx, a.workers())
+	a.embedder, err = a.loadEmbedder(ctx)
 	return a.embedder, err
 }
 
 // openBackgroundEmbedder loads the embedding model once more, for documents that are read beside questions: an encoder does one batch at a time, and a
-// question is not to wait for a batch of passages, nor a stream of tokens for the turns of both. It costs the memory of the weights a second time.
+// question is not to wait for a batch of passages. It costs the memory of the weights a second time.
 func (a *app) openBackgroundEmbedder(ctx context.Context) (*embed.Encoder, error) {
-	return a.loadEmbedder(ctx, a.workers().Background())
+	return a.loadEmbedder(ctx)
 }
 
-func (a *app) loadEmbedder(ctx context.Context, pool *kernel.Pool) (*embed.Encoder, error) {
+func (a *app) loadEmbedder(ctx context.Context) (*embed.Encoder, error) {
 	name := a.Embedder
 	if name == "" {
 		var err error
@@ -170,7 +170,7 @@ func (a *app) loadEmbedder(ctx context.Context, pool *kernel.Pool) (*embed.Encod
 	if err != nil {
 		return nil, err
 	}
-	e, err := embed.Open(path, pool, profile(name))
+	e, err := embed.Open(path, a.workers(), profile(name))
 	if err != nil {
 		return nil, err
 	}
