@@ -83,6 +83,12 @@ func TestPoolDefaultAndClose(t *testing.T) {
 	require.LessOrEqual(t, runtime.NumGoroutine(), before)
 }
 
+// The runtime derives GOMAXPROCS from the quota of the control group; the pool takes no more threads than that.
+func TestPoolRespectsGOMAXPROCS(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	require.Equal(t, 1, testPool(t, 0).Threads())
+}
+
 // TestPoolIdleUsesNoCPU waits until all workers sleep, which they say themselves, and checks that they stay asleep.
 func TestPoolIdleUsesNoCPU(t *testing.T) {
 	p := testPool(t, 4)
