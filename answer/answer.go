@@ -26,12 +26,12 @@ type Retriever interface {
 
 // Config tunes an [Answerer]. Its zero value is the documented default.
 type Config struct {
-	Checker       *verify.Checker // its helpers judge statements beside the words; nil: words alone
-	Keep          bool            // statements that nothing supports stay in the answer, flagged, instead of being taken out
-	Passages      int             // passages in the prompt at most; 0 means 6
-	PassageTokens int             // tokens of passages in the prompt at most; 0 means 1,600: prefill time is what a reader waits for
-	MaxTokens     int             // tokens of an answer at most; 0 means 256
-	MinRelevance  float32         // the cross-encoder's logit below which the best passage counts as "nothing found"; 0 means DefaultMinRelevance
+	Cross         verify.CrossEncoder // reads question and answer, and passages that come with a question; nil: nobody does
+	Keep          bool                // statements that nothing supports stay in the answer, flagged, instead of being taken out
+	Passages      int                 // passages in the prompt at most; 0 means 6
+	PassageTokens int                 // tokens of passages in the prompt at most; 0 means 1,600: prefill time is what a reader waits for
+	MaxTokens     int                 // tokens of an answer at most; 0 means 256
+	MinRelevance  float32             // the cross-encoder's logit below which the best passage counts as "nothing found"; 0 means DefaultMinRelevance
 }
 
 // DefaultMinRelevance is the logit of the best passage under which the model is not asked. See docs/eval.md for how it was chosen.

@@ -9,6 +9,10 @@
 //  4. The prompt is system, then passages, then history, then question, so that the prefix up to the passages is shared by every question and the
 //     prefix up to the question by every follow-up.
 //  5. Text from documents and users never becomes a control token (see llm/chat).
+//  6. A statement whose numbers, dates or names stand in none of its sources, or that its sources do not support, is taken out of the answer or, by
+//     Config.Keep, stays without a marker and is listed in Answer.Unsupported; it is never silently kept.
+//  7. What a reader was shown, after the last Event.Replaced if there was one, equals Answer.Text.
+//  8. A calculation is exact, and each of its operands is a number of a source or of the question.
 //
 // # Concurrency
 //

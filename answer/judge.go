@@ -15,10 +15,10 @@ type Judged struct {
 	Supported bool
 	Removed   bool          // it is not in the answer
 	Support   float64       // share of its terms that the best span holds
-	Checked   float64       // probability that its sources support it, by words and encoders; 0 when they were not asked
+	Checked   float64       // probability that its sources support it, by verify.Check; 0 when it has none
 	Missing   []verify.Fact // numbers, dates and names of it that its sources do not hold
 	Why       string        // it is not supported
-	Citations int
+	Quotes    []string      // what it was cited to, removed or not
 }
 
 // settle ends a generation: the draft's statements with their citations.
@@ -41,12 +41,10 @@ func (r *run) settle(c *citer, reason string) {
 }
 
 // decide judges the statements, takes out what nothing supports, and withholds the answer when too little is left of it.
-func (r *run) decide(ctx context.Context, p prompt) error {
+func (r *run) decide(ctx context.Context) error {
 	started := time.Now()
 	defer func() { r.answer.Verify = time.Since(started) }()
-	if err := r.check(ctx); err != nil {
-		return err
-	}
+	r.check()
 	r.compose()
 	if err := r.lift(ctx); err != nil {
 		return err
@@ -65,27 +63,20 @@ func (r *run) decide(ctx context.Context, p prompt) error {
 	return nil
 }
 
-// check lets the checker read every cited statement with its quotes.
-func (r *run) check(ctx context.Context) error {
-	if r.config.Checker == nil {
-		return nil
-	}
+// check judges every cited statement by the passages that it is cited to.
+func (r *run) check() {
 	for i := range r.parts {
 		p := &r.parts[i]
 		if len(p.cited) == 0 {
 			continue
 		}
-		var quotes []string
+		var passages []string
 		for _, c := range p.cited {
-			quotes = append(quotes, r.passage(c.Marker))
+			passages = append(passages, r.passage(c.Marker))
 		}
-		v, err := r.config.Checker.Check(ctx, r.text[p.start:p.end], quotes, r.answer.Query)
-		if err != nil {
-			return fmt.Errorf("answer: check a statement: %w", err)
-		}
+		v := verify.Check(r.text[p.start:p.end], passages)
 		p.verdict = &v
 	}
-	return nil
 }
 
 // passage is the text of the source that a marker names.
@@ -100,10 +91,10 @@ func (r *run) passage(marker int) string {
 
 // answered asks the cross-encoder whether the answer answers the question.
 func (r *run) answered(ctx context.Context) error {
-	if r.config.Checker == nil || r.config.Checker.Cross == nil {
+	if r.config.Cross == nil {
 		return nil
 	}
-	logits, err := r.config.Checker.Cross.Score(ctx, r.answer.Query, []string{bareMarkers.ReplaceAllString(r.answer.Draft, "")})
+	logits, err := r.config.Cross.Score(ctx, r.answer.Query, []string{bareMarkers.ReplaceAllString(r.answer.Draft, "")})
 	if err != nil {
 		return fmt.Errorf("answer: check the answer: %w", err)
 	}
@@ -132,7 +123,10 @@ func (r *run) compose() {
 	a.Citations, a.Statements, a.Unsupported = nil, nil, nil
 	for i := range r.parts {
 		p := &r.parts[i]
-		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Missing: p.missing, Why: p.why(), Citations: len(p.cited)}
+		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Missing: p.missing, Why: p.why()}
+		for _, c := range p.cited {
+			j.Quotes = append(j.Quotes, c.Quote)
+		}
 		if p.verdict != nil {
 			j.Checked = p.verdict.Probability
 		}

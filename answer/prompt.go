@@ -39,6 +39,7 @@ type prompt struct {
 	budget  Budget
 
 	documents string // the passages as written
+	question  string // as written
 	turns     []Turn // of the history, that fit
 }
 
@@ -97,7 +98,7 @@ func (p *prompter) build(q Question, ranked []retrieve.Scored, passageTokens int
 		}
 		if len(tokens)+q.MaxTokens <= p.context {
 			b.System = len(tokens) - b.Passages - b.History - b.Question
-			return prompt{tokens: tokens, text: string(p.tok.Decode(tokens, false)), sources: sources, budget: b, documents: documents, turns: turns}, nil
+			return prompt{tokens: tokens, text: string(p.tok.Decode(tokens, false)), sources: sources, budget: b, documents: documents, turns: turns, question: q.Text}, nil
 		}
 		// The parts were counted one by one; joined, they can be a few tokens longer. Give up the oldest turn, then the last passage.
 		switch {
@@ -186,7 +187,7 @@ func (p *prompter) ask(base prompt, question string) (prompt, error) {
 	if err != nil {
 		return prompt{}, fmt.Errorf("answer: write the prompt: %w", err)
 	}
-	base.tokens, base.text = tokens, string(p.tok.Decode(tokens, false))
+	base.tokens, base.text, base.question = tokens, string(p.tok.Decode(tokens, false)), question
 	return base, nil
 }
 
@@ -197,4 +198,23 @@ func (p *prompter) without(q Question) ([]llm.Token, error) {
 		return nil, fmt.Errorf("answer: write the prompt: %w", err)
 	}
 	return tokens, nil
+}
+
+// rewrite is the prompt of an answer with other passages, whose markers stay.
+func (p *prompter) rewrite(a *Answer, sources []Source) ([]llm.Token, error) {
+	question := a.Trace.Question
+	turns := question.History[max(0, len(question.History)-a.Budget.Turns):]
+	tokens, err := p.template.Encode(p.messages(writeDocuments(sources), turns, a.Trace.Asked), true)
+	if err != nil {
+		return nil, fmt.Errorf("answer: write the prompt: %w", err)
+	}
+	return tokens, nil
+}
+
+// indexFrom is strings.Index from a byte on.
+func indexFrom(text, part string, from int) int {
+	if i := strings.Index(text[from:], part); i >= 0 {
+		return from + i
+	}
+	return -1
 }

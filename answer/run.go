@@ -1,11 +1,13 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +80,8 @@ func (r *run) do(ctx context.Context) error {
 // find returns the passages for the question, most relevant first.
 func (r *run) find(ctx context.Context) ([]retrieve.Scored, error) {
 	if r.q.Given != nil {
-		return r.q.Given, nil
+		err := r.readGiven(ctx)
+		return r.q.Given, err
 	}
 	if err := r.rewrite(ctx); err != nil {
 		return nil, err
@@ -90,6 +93,26 @@ func (r *run) find(ctx context.Context) ([]retrieve.Scored, error) {
 	r.answer.Retrieval = found.Timings
 	r.answer.Trace.drop(found.Ranked[min(r.q.Passages, len(found.Ranked)):], nil, "others are more relevant")
 	return found.Ranked[:min(r.q.Passages, len(found.Ranked))], nil
+}
+
+// readGiven lets the cross-encoder read passages that came with the question, and puts them in its order.
+func (r *run) readGiven(ctx context.Context) error {
+	if r.config.Cross == nil || len(r.q.Given) == 0 {
+		return nil
+	}
+	texts := make([]string, len(r.q.Given))
+	for i := range r.q.Given {
+		texts[i] = r.q.Given[i].Passage.ForRanking()
+	}
+	logits, err := r.config.Cross.Score(ctx, r.q.Text, texts)
+	if err != nil {
+		return fmt.Errorf("answer: read the given passages: %w", err)
+	}
+	for i := range r.q.Given {
+		r.q.Given[i].Rerank = &logits[i]
+	}
+	slices.SortStableFunc(r.q.Given, func(a, b retrieve.Scored) int { return cmp.Compare(*b.Rerank, *a.Rerank) })
+	return nil
 }
 
 // considered is how many passages a record names, those that were left out with the reason.
@@ -126,7 +149,7 @@ func (r *run) prepare() error {
 	}
 	r.answer.ID = newID()
 	r.answer.Question, r.answer.Query = r.q.Text, r.q.Text
-	r.answer.Trace.Question = r.q
+	r.answer.Trace.Question, r.answer.Trace.Model = r.q, r.engine.Fingerprint()
 	r.answer.Trace.Question.Given = nil // Sources has what was read of them
 	return nil
 }
@@ -180,7 +203,7 @@ func (r *run) write(ctx context.Context, p prompt) error {
 		r.answer.Confidence = min(r.answer.Evidence.before(), calibrated.Below)
 		return nil
 	}
-	return r.decide(ctx, p)
+	return r.decide(ctx)
 }
 
 // generate lets the model write and resolves the markers as they appear. refusal is the one sentence without a marker that it may choose; nothing of it

@@ -13,6 +13,7 @@ type Trace struct {
 	Model   string // fingerprint of the engine: model, quantization, kernels
 	Prompt  string // as the model got it, control tokens in their written form
 	Tokens  []llm.Token
+	Asked   string // the question as it stands in the prompt, a calculation with it
 	Refusal string // the sentence that it could choose; "" when it could not refuse
 	Steps   []Step
 	Dropped []Dropped
@@ -49,7 +50,7 @@ func (t *Trace) drop(all, kept []retrieve.Scored, why string) {
 
 // begin starts the record of a generation; one before it, which ended in a refusal, is forgotten.
 func (t *Trace) begin(p prompt, refusal string) {
-	t.Prompt, t.Tokens, t.Refusal, t.Steps = p.text, p.tokens, refusal, nil
+	t.Prompt, t.Tokens, t.Asked, t.Refusal, t.Steps = p.text, p.tokens, p.question, refusal, nil
 }
 
 func (t *Trace) step(e llm.Event) {

@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ragd/verify"
@@ -14,8 +16,6 @@ type Statement struct {
 	ID       string   `json:"id"`
 	Context  string   `json:"context"`
 	Contexts []string `json:"contexts"`
-	Question string   `json:"question"`
-	Talk     []Turn   `json:"conversation"`
 	Response string   `json:"response"`
 	Label    string   `json:"label"`
 }
@@ -49,10 +49,15 @@ type Checked struct {
 }
 
 // Grounded measures every statement of the set at path that is not in out yet. Statements about one text are held out together.
-func Grounded(ctx context.Context, path string, c *verify.Checker, out *Results[Checked], progress func(done, total int)) error {
+// limit is how many rows are measured, a fixed random sample; 0 means all.
+func Grounded(ctx context.Context, path string, limit int, g *verify.Gauge, out *Results[Checked], progress func(done, total int)) error {
 	rows, err := readJSONLines[Statement](path)
 	if err != nil {
 		return err
+	}
+	slices.SortFunc(rows, func(a, b Statement) int { return cmp.Compare(share("order "+a.ID), share("order "+b.ID)) })
+	if limit > 0 {
+		rows = rows[:min(limit, len(rows))]
 	}
 	have := done(out.Records, func(c *Checked) string { return c.ID })
 	for i := range rows {
@@ -61,11 +66,7 @@ func Grounded(ctx context.Context, path string, c *verify.Checker, out *Results[
 		if !known || have[s.ID] {
 			continue
 		}
-		question := s.Question
-		if n := len(s.Talk); n > 0 {
-			question = s.Talk[n-1].Text
-		}
-		features, err := c.Measure(ctx, s.Response, s.evidence(), question)
+		features, err := g.Measure(ctx, s.Response, s.evidence())
 		if err != nil {
 			return fmt.Errorf("eval: statement %s: %w", s.ID, err)
 		}

@@ -1,5 +1,5 @@
 // Package retrieve turns a question into ranked passages: a dense leg (embedding similarity) and a lexical leg (BM25) are asked, their rankings
-// are fused, and the best candidates are read again by a cross-encoder. It is arithmetic over an [Index]; it holds no SQL and no model.
+// are combined by their scores, and the best candidates are read again by a cross-encoder. It is arithmetic over an [Index]; it holds no SQL and no model.
 //
 // # Invariants
 //
@@ -13,5 +13,6 @@
 //
 // # Source
 //
+// Convex combination of scores: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
 // Reciprocal rank fusion: Cormack, Clarke, Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods", SIGIR 2009.
 package retrieve

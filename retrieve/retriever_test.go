@@ -163,3 +163,28 @@ func TestStudentDecidesForItsCorpusOnly(t *testing.T) {
 		require.Equal(t, c.want, ids(result), "%s of %v", c.leg, c.filter.Corpora)
 	}
 }
+
+func TestACombinationGivesAMissingLegNothing(t *testing.T) {
+	dense := []retrieve.Hit{{ID: 1, Score: 0.9}, {ID: 2, Score: 0.7}, {ID: 4, Score: 0.5}}
+	lexical := []retrieve.Hit{{ID: 3, Score: 8}, {ID: 2, Score: 4}}
+	require.Equal(t, []retrieve.Hit{
+		{ID: 2, Score: (0.7-0.5)/(0.9-0.5) + 0.5*4.0/8, Rank: 1},
+		{ID: 1, Score: 1, Rank: 2},
+		{ID: 3, Score: 0.5, Rank: 3}, // lexical only: no credit from the dense leg
+		{ID: 4, Score: 0, Rank: 4},
+	}, retrieve.Weights{Dense: 1, Lexical: 0.5}.Combine(dense, lexical))
+}
+
+func TestOrderPutsWhatNobodyReadBehind(t *testing.T) {
+	logit := func(x float32) *float32 { return &x }
+	hit := func(id retrieve.PassageID, score float64) *retrieve.Hit { return &retrieve.Hit{ID: id, Score: score} }
+	c := []retrieve.Scored{
+		{Passage: retrieve.Passage{ID: 1}, Lexical: hit(1, 10)},
+		{Passage: retrieve.Passage{ID: 2}, Lexical: hit(2, 5), Rerank: logit(-9)},
+		{Passage: retrieve.Passage{ID: 3}, Lexical: hit(3, 4), Rerank: logit(3)},
+	}
+	retrieve.Weights{Lexical: 1, Rerank: 1}.Order(c)
+	require.Equal(t, []retrieve.PassageID{3, 2, 1}, []retrieve.PassageID{c[0].Passage.ID, c[1].Passage.ID, c[2].Passage.ID})
+	require.InDelta(t, 1.4, c[0].Fused, 1e-9)
+	require.InDelta(t, 0.5, c[1].Fused, 1e-9, "twelve logits below the best are worth nothing")
+}

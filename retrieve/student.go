@@ -1,6 +1,10 @@
 package retrieve
 
-import "ragd/embed"
+import (
+	"math"
+
+	"ragd/embed"
+)
 
 // Student is a way to rank that was learned for one corpus; package llm/distill trains one. Safe for concurrent use.
 type Student interface {
@@ -58,6 +62,21 @@ func fuseBy(s Student, dense, lexical []Hit) []Hit {
 	}
 	order(hits)
 	return hits
+}
+
+// reread is Order for candidates whose Fused score is a student's: brought to the scale of both legs together, the cross-encoder's vote counts as much
+// beside it as beside them.
+func (w Weights) reread(candidates []Scored) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, c := range candidates {
+		low, high = min(low, c.Fused), max(high, c.Fused)
+	}
+	for i := range candidates {
+		if high > low {
+			candidates[i].Fused = (w.Dense + w.Lexical) * (candidates[i].Fused - low) / (high - low)
+		}
+	}
+	w.vote(candidates)
 }
 
 // turn is what a student, if any, makes of the question's vector.

@@ -46,3 +46,12 @@ fi
 
 say "every fuzz target for two seconds"
 scripts/fuzz.sh 2
+
+say "gate: retrieval and answers on a small set, with the small models"
+gate=$(mktemp -d)
+trap 'rm -rf "$gate"' EXIT
+export RAGD_DATA=$gate/data RAGD_MODEL=SmolLM2-135M-Instruct.Q4_1
+bin/ragd eval retrieval eval/testdata/halden --out "$gate/retrieval.jsonl"
+bin/ragd eval gate "$gate/retrieval.jsonl" --floors eval/testdata/halden/floors-retrieval.json
+bin/ragd eval run eval/testdata/halden --limit 12 --max-tokens 64 --out "$gate/answers.jsonl"
+bin/ragd eval gate "$gate/answers.jsonl" --floors eval/testdata/halden/floors-answers.json

@@ -117,6 +117,8 @@ func (s *Server) sendEvent(c *gin.Context, out *stream, e answer.Event) error {
 		return out.send("sources", gin.H{"sources": sourcesOf(e.Sources)})
 	case e.Citation != nil:
 		return out.send("citation", citationOf(*e.Citation))
+	case e.Replaced != nil:
+		return out.send("replaced", gin.H{"text": e.Replaced.Text, "reason": e.Replaced.Reason})
 	case e.Done != nil:
 		s.answered(c, e.Done)
 		return out.send("done", answerOf(e.Done))

@@ -310,6 +310,8 @@ func (r *chatReply) fromDocuments(messages []chat.Message) error {
 		case event.Done != nil:
 			s.answered(r.c, event.Done)
 			err = r.finish(event.Done.Text, annotations(event.Done), "stop", event.Done.Usage)
+		case event.Replaced != nil: // this protocol has no way to take back what was sent
+			err = r.delta("\n\nWithdrawn after checking; the answer is: " + event.Replaced.Text)
 		default:
 			err = r.delta(event.Text)
 		}

@@ -1,15 +1,16 @@
-// Package verify says whether a text supports a statement. It reads both as terms, numbers, dates, names and negations, may ask a cross-encoder, an
-// embedder and a language model, and joins what they say into one probability by a logistic model whose coefficients are a data file.
+// Package verify says whether a text supports a statement. It reads both as terms, numbers, dates, names and negations and joins what it sees into one
+// probability by a logistic model whose coefficients are a data file. A [Gauge] also measures what a cross-encoder, an embedder and a language model
+// say, so that a fit can show whether they add anything.
 //
 // # Invariants
 //
-//  1. Without any model the features that need one are absent, not zero: each combination of helpers has its own coefficients.
+//  1. [Check] is a function of its arguments; it asks no model.
 //  2. A number, date or name of a statement that stands neither in the evidence nor in the question is reported with its place, whatever the
 //     probability.
 //
 // # Concurrency
 //
-// A [Checker] is immutable and safe for concurrent use when its helpers are.
+// A [Gauge] is immutable and safe for concurrent use when its helpers are.
 //
 // # Source
 //

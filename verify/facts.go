@@ -83,6 +83,9 @@ func dates(text string) []dated {
 			if slices.ContainsFunc(found, func(d dated) bool { return at[0] < d.end && d.start < at[1] }) {
 				continue
 			}
+			if name := strings.ToLower(text[at[0]:at[1]]); name == text[at[0]:at[1]] && strings.ContainsFunc(name, unicode.IsLetter) {
+				continue // "up to 10 may be carried over" is no date
+			}
 			groups := make([]string, len(at)/2)
 			for i := range groups {
 				if at[2*i] >= 0 {

@@ -61,7 +61,7 @@ func cover(want, have []string) float64 {
 }
 
 // lexical fills in what needs no model.
-func lexical(statement string, evidence []string, question string) Features {
+func lexical(statement string, evidence []string) Features {
 	all := strings.Join(evidence, "\n\n")
 	have, want := terms(all), terms(statement)
 	f := Features{Cover: cover(want, have), CoverLow: 1, WindowLow: 1, Length: math.Log1p(float64(len(want))), Evidence: math.Log1p(float64(len(have)))}

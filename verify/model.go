@@ -1,58 +1,37 @@
 package verify
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 )
 
-//go:embed models.json
-var modelsText []byte
+//go:embed model.json
+var modelText []byte
 
-// Models are the coefficients in use: one model for each combination of helpers.
-type Models struct {
-	Words    Logistic `json:"words"`    // no helper
-	Encoders Logistic `json:"encoders"` // cross-encoder and embedder
-	Full     Logistic `json:"full"`     // and a language model
-	// Threshold is the probability from which a statement counts as supported, fitted on the tuning part.
-	Threshold map[string]float64 `json:"threshold"`
-}
-
-// models are read once, when the program starts: a file of our own that does not hold is a bug.
-var models = func() *Models {
-	m := &Models{}
-	if err := json.Unmarshal(modelsText, m); err != nil {
-		panic(fmt.Sprintf("verify: embedded coefficients: %v", err))
+// model is what [Check] decides by. Its features are of words alone: the cross-encoder's, the embedder's and a small language model's were measured and
+// add nothing on held-out statements (docs/eval.md).
+var model = func() (m struct {
+	Logistic
+	Threshold float64 `json:"threshold"` // from here a statement counts as supported; fitted on the tuning part
+}) {
+	if err := json.Unmarshal(modelText, &m); err != nil {
+		panic(fmt.Sprintf("verify: embedded coefficients: %v", err)) // our own file: a bug
 	}
-	for _, l := range []*Logistic{&m.Words, &m.Encoders, &m.Full} {
-		if err := l.Check(); err != nil {
-			panic(err)
-		}
+	if err := m.Check(); err != nil {
+		panic(err)
 	}
 	return m
 }()
 
-// Verdict is what a [Checker] says of a statement.
+// Verdict is what [Check] says of a statement.
 type Verdict struct {
 	Probability float64 // that the evidence supports the statement
-	Supported   bool    // the probability reaches the threshold of the helpers that were asked
-	Features    Features
+	Supported   bool    // the probability reaches the threshold
 }
 
 // Check judges statement by evidence.
-func (c *Checker) Check(ctx context.Context, statement string, evidence []string, question string) (Verdict, error) {
-	f, err := c.Measure(ctx, statement, evidence, question)
-	if err != nil {
-		return Verdict{}, err
-	}
-	name, model := "words", &models.Words
-	switch {
-	case c.Language != nil && c.Cross != nil && c.Embedder != nil:
-		name, model = "full", &models.Full
-	case c.Cross != nil && c.Embedder != nil:
-		name, model = "encoders", &models.Encoders
-	}
-	p := model.Probability(Values(f))
-	return Verdict{Probability: p, Supported: p >= models.Threshold[name], Features: f}, nil
+func Check(statement string, evidence []string) Verdict {
+	p := model.Probability(Values(lexical(statement, evidence)))
+	return Verdict{Probability: p, Supported: p >= model.Threshold}
 }

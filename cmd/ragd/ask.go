@@ -53,9 +53,15 @@ func (k askCmd) Run(ctx ctxBinding, a *app) error {
 			return err
 		case event.Text != "" && !k.JSON:
 			fmt.Print(event.Text)
-		case event.Done != nil && k.JSON:
-			return server.WriteAnswer(os.Stdout, event.Done)
+		case event.Replaced != nil && !k.JSON:
+			fmt.Printf("\n\nWithdrawn after checking; the answer is:\n\n%s", event.Replaced.Text)
 		case event.Done != nil:
+			if err := a.keep(ctx, event.Done); err != nil {
+				return err
+			}
+			if k.JSON {
+				return server.WriteAnswer(os.Stdout, event.Done)
+			}
 			fmt.Println()
 			printSources(os.Stdout, event.Done)
 			if k.Explain {
@@ -103,9 +109,13 @@ func explain(w io.Writer, a *answer.Answer) {
 		}
 		fmt.Fprintln(w)
 	}
+	for _, d := range a.Trace.Dropped {
+		fmt.Fprintf(w, "  not read: %s p%d: %s\n", d.Passage.Path, d.Passage.Page, d.Why)
+	}
 	b := a.Budget
 	fmt.Fprintf(w, "tokens   context %d: rules %d, passages %d, history %d, question %d, answer up to %d\n", b.Context, b.System, b.Passages, b.History, b.Question, b.Answer)
 	printTimings(w, a)
+	fmt.Fprintf(w, "record   ragd inspect %s\n", a.ID)
 }
 
 // printTimings says in one line where the time went.

@@ -94,6 +94,9 @@ func demoAsk(ctx ctxBinding, answerer *answer.Answerer, question string) error {
 			return err
 		}
 		fmt.Print(event.Text)
+		if event.Replaced != nil {
+			fmt.Printf("\n\nWithdrawn after checking; the answer is:\n\n%s", event.Replaced.Text)
+		}
 		if event.Done != nil {
 			fmt.Println()
 			printSources(os.Stdout, event.Done)

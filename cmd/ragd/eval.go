@@ -15,6 +15,12 @@ import (
 
 type evalCmd struct {
 	Retrieval evalRetrievalCmd `cmd:"" help:"Recall, nDCG and MRR of each leg on a set of questions with known passages."`
+	Run       evalRunCmd       `cmd:"" help:"Answer the questions of a set and judge answers, citations and refusals."`
+	Compare   evalCompareCmd   `cmd:"" help:"Compare two runs question by question, with significance."`
+	Gate      evalGateCmd      `cmd:"" help:"Fail when a run is worse than it must be."`
+	Report    evalReportCmd    `cmd:"" help:"Summarise a run; as a page with plots and every question, where people label statements."`
+	Make      evalMakeCmd      `cmd:"" help:"Draft a set of questions over your own documents, for review."`
+	Fit       evalFitCmd       `cmd:"" help:"Fit the coefficients of abstention or of the groundedness checker on the tuning part of results."`
 	Grounded  evalGroundedCmd  `cmd:"" help:"Measure statements that people judged against their sources."`
 }
 

@@ -12,6 +12,7 @@ import (
 type evalGroundedCmd struct {
 	File    string   `arg:"" help:"Statements with their sources and people's labels, one JSON object per line." type:"existingfile"`
 	Out     string   `help:"Results file; a second run with it measures only what is missing." required:"" type:"path"`
+	Limit   int      `help:"Measure only so many: a fixed random sample. 0: all."`
 	Helpers []string `help:"Which helpers to ask beside the words." default:"cross,embed,language" enum:"cross,embed,language,none"`
 }
 
@@ -24,7 +25,7 @@ with the labels supported and unsupported; others are left out. 'ragd eval fit' 
 }
 
 func (k evalGroundedCmd) Run(ctx ctxBinding, a *app) error {
-	checker, settings, err := k.checker(ctx, a)
+	gauge, settings, err := k.gauge(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -34,13 +35,13 @@ func (k evalGroundedCmd) Run(ctx ctxBinding, a *app) error {
 	}
 	defer out.Close()
 	bar := a.progress.bar("checking", items)
-	err = eval.Grounded(ctx, k.File, checker, out, func(done, total int) { bar.set(int64(done), int64(total)) })
+	err = eval.Grounded(ctx, k.File, k.Limit, gauge, out, func(done, total int) { bar.set(int64(done), int64(total)) })
 	bar.done()
 	return err
 }
 
-func (k evalGroundedCmd) checker(ctx context.Context, a *app) (*verify.Checker, map[string]string, error) {
-	c, settings := &verify.Checker{}, map[string]string{}
+func (k evalGroundedCmd) gauge(ctx context.Context, a *app) (*verify.Gauge, map[string]string, error) {
+	c, settings := &verify.Gauge{}, map[string]string{}
 	for _, helper := range k.Helpers {
 		switch helper {
 		case "cross":

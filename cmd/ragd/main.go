@@ -22,6 +22,7 @@ type commands struct {
 	Serve   serveCmd   `cmd:"" help:"Serve the page and the HTTP API."`
 	Keys    keysCmd    `cmd:"" help:"Make, list, rotate and revoke API keys; show what was done with them."`
 	Ask     askCmd     `cmd:"" help:"Ask a question and read the cited answer."`
+	Inspect inspectCmd `cmd:"" help:"Show how an answer came about; write it again; say which passage carried it."`
 	Ingest  ingestCmd  `cmd:"" help:"Read files and folders into a corpus; unchanged files are skipped, an interrupted run goes on."`
 	Parse   parseCmd   `cmd:"" help:"Show what ragd reads out of one file (no database needed)."`
 	Models  modelsCmd  `cmd:"" help:"List, fetch, verify, remove and probe models."`

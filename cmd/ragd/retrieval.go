@@ -60,7 +60,7 @@ func (k evalRetrievalCmd) Run(ctx ctxBinding, a *app) error {
 	defer out.Close()
 	questions := set.Shuffled()
 	if k.Limit > 0 {
-		questions = judged(set, questions)[:min(k.Limit, len(set.Gains))]
+		questions = withGold(set, questions)[:min(k.Limit, len(set.Gains))]
 	}
 	bar := a.progress.bar("asking", items)
 	run.Progress = func(done, total int) { bar.set(int64(done), int64(total)) }
@@ -109,8 +109,8 @@ func careful(names []string) retrieve.Leg {
 	return retrieve.LegLexical
 }
 
-// judged returns the questions that have a right passage.
-func judged(set *eval.Dataset, questions []eval.Query) []eval.Query {
+// withGold returns the questions that have a right passage.
+func withGold(set *eval.Dataset, questions []eval.Query) []eval.Query {
 	var all []eval.Query
 	for _, q := range questions {
 		if len(set.Gains[q.ID]) > 0 {

@@ -21,19 +21,19 @@ type LanguageModel interface {
 	LogProbs(ctx context.Context, prompt, continuation string) ([]float32, error)
 }
 
-// Checker judges statements. Every helper may be nil.
-type Checker struct {
+// Gauge measures what can be known about a statement and its evidence, for fitting. Every helper may be nil.
+type Gauge struct {
 	Cross    CrossEncoder
 	Embedder embed.Embedder
 	Language LanguageModel
 }
 
 // maxPiece bounds, in bytes, what an encoder reads of the evidence at once: more than it can see would be cut off.
-const maxPiece = 900
+const maxPiece = 640
 
-// Measure computes the features of statement with its evidence. question may be empty.
-func (c *Checker) Measure(ctx context.Context, statement string, evidence []string, question string) (Features, error) {
-	f := lexical(statement, evidence, question)
+// Measure computes the features of statement with its evidence.
+func (c *Gauge) Measure(ctx context.Context, statement string, evidence []string) (Features, error) {
+	f := lexical(statement, evidence)
 	sentences, pieces := Sentences(statement), Pieces(evidence)
 	if len(pieces) == 0 {
 		return f, nil
@@ -101,9 +101,9 @@ func nearest(statement string, pieces []string, n int) []string {
 }
 
 // read is how many pieces the encoders read for one sentence.
-const read = 3
+const read = 2
 
-func (c *Checker) cross(ctx context.Context, f *Features, sentences, pieces []string) error {
+func (c *Gauge) cross(ctx context.Context, f *Features, sentences, pieces []string) error {
 	f.CrossLow = math.Inf(1)
 	for _, s := range sentences {
 		logits, err := c.Cross.Score(ctx, s, nearest(s, pieces, read))
@@ -117,15 +117,16 @@ func (c *Checker) cross(ctx context.Context, f *Features, sentences, pieces []st
 	return nil
 }
 
-func (c *Checker) embed(ctx context.Context, f *Features, sentences, pieces []string) error {
-	for _, s := range sentences {
-		vectors, err := c.Embedder.Embed(ctx, embed.Passage, append([]string{s}, nearest(s, pieces, read)...))
-		if err != nil {
-			return fmt.Errorf("verify: embed: %w", err)
-		}
+func (c *Gauge) embed(ctx context.Context, f *Features, sentences, pieces []string) error {
+	pieces = nearest(strings.Join(sentences, " "), pieces, 4*read)
+	vectors, err := c.Embedder.Embed(ctx, embed.Passage, append(slices.Clone(sentences), pieces...))
+	if err != nil {
+		return fmt.Errorf("verify: embed: %w", err)
+	}
+	for _, s := range vectors[:len(sentences)] {
 		best := math.Inf(-1)
-		for _, v := range vectors[1:] {
-			best = max(best, dot(vectors[0], v))
+		for _, p := range vectors[len(sentences):] {
+			best = max(best, dot(s, p))
 		}
 		f.Embedding += best / float64(len(sentences))
 	}
@@ -141,9 +142,9 @@ func dot(a, b embed.Vector) float64 {
 }
 
 // maxEvidence bounds, in bytes, what the language model reads.
-const maxEvidence = 4000
+const maxEvidence = 2600
 
-func (c *Checker) language(ctx context.Context, f *Features, statement string, evidence []string) error {
+func (c *Gauge) language(ctx context.Context, f *Features, statement string, evidence []string) error {
 	pieces := nearest(statement, Pieces(evidence), maxEvidence/maxPiece)
 	continuation := " " + strings.TrimSpace(statement)
 	with, err := c.Language.LogProbs(ctx, "Text: "+strings.Join(pieces, " ")+"\n\nThe text says:", continuation)

@@ -1,0 +1,136 @@
+package answer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ragd/retrieve"
+	"ragd/verify"
+)
+
+// judged puts a draft through the citer and the judgement of words, as a run does.
+func judged(t *testing.T, keep bool, draft string, from ...string) *Answer {
+	s := sources(from...)
+	c := newCiter(s, "", nil)
+	c.push(draft)
+	c.flush()
+	r := &run{Answerer: &Answerer{config: Config{Keep: keep}}, answer: Answer{Sources: s}}
+	r.settle(c, "stop")
+	r.check()
+	r.compose()
+	for _, x := range r.answer.Citations {
+		p := s[x.Marker-1].Passage
+		require.Equal(t, p.Text[x.SourceStart-p.Start:x.SourceEnd-p.Start], x.Quote)
+		require.Equal(t, string([]rune(p.Text)[x.CharStart:x.CharEnd]), x.Quote)
+		require.LessOrEqual(t, x.End, len(r.answer.Text))
+	}
+	for _, u := range r.answer.Unsupported {
+		require.LessOrEqual(t, u.End, len(r.answer.Text))
+	}
+	return &r.answer
+}
+
+func TestAWrongNumberIsTakenOut(t *testing.T) {
+	a := judged(t, false, "There are 28 vacation days per year. [1] The learning budget is 15,000 NOK. [2]", leave, study)
+	require.Equal(t, "The learning budget is 15,000 NOK. [2]", a.Text)
+	require.Len(t, a.Statements, 2)
+	require.False(t, a.Statements[0].Supported)
+	require.True(t, a.Statements[0].Removed)
+	require.Equal(t, `no source holds the number "28"`, a.Statements[0].Why)
+	require.Len(t, a.Citations, 1)
+	require.Equal(t, "The learning budget is 15,000 NOK.", a.Text[a.Citations[0].Start:a.Citations[0].End])
+	require.InDelta(t, 0.5, a.Evidence.Bare, 1e-9)
+}
+
+func TestUnsupportedStatementsCanStayFlagged(t *testing.T) {
+	a := judged(t, true, "There are 28 vacation days per year. [1] The learning budget is 15,000 NOK. [2]", leave, study)
+	require.Equal(t, "There are 28 vacation days per year. The learning budget is 15,000 NOK. [2]", a.Text)
+	require.Equal(t, []Statement{{0, len("There are 28 vacation days per year.")}}, a.Unsupported)
+	require.Equal(t, "The learning budget is 15,000 NOK.", a.Text[a.Citations[0].Start:a.Citations[0].End])
+}
+
+func TestPunctuationAfterAMarkerStaysWithItsSentence(t *testing.T) {
+	a := judged(t, false, "There are 27 vacation days per year [1]. There are 99 days in total [1]. Unused budget lapses [2].", leave, study)
+	require.Equal(t, "There are 27 vacation days per year [1]. Unused budget lapses [2].", a.Text)
+	a = judged(t, false, "There are 99 vacation days per year [1]. Unused budget lapses [2].", leave, study)
+	require.Equal(t, "Unused budget lapses [2].", a.Text)
+}
+
+func TestANegationThatTheSourceDoesNotHaveIsNoSupport(t *testing.T) {
+	a := judged(t, false, "Up to 10 unused days may not be carried over to June. [1]", leave)
+	require.Empty(t, a.Citations)
+	require.Empty(t, a.Text)
+}
+
+func TestASecondLookFindsTheDetailElsewhere(t *testing.T) {
+	const budget = "The budget of the learning programme is paid in NOK. The sum is 15,000 for each employee and year."
+	a := judged(t, false, "Each employee has a learning budget of 15,000 NOK, and 10 unused days may be carried over. [1]", "Each employee has a learning budget.", study, leave)
+	require.Len(t, a.Statements, 1)
+	require.True(t, a.Statements[0].Supported, a.Statements[0].Why)
+	require.GreaterOrEqual(t, len(a.Citations), 2)
+	a = judged(t, false, "The learning budget is 15,000 NOK. [1]", budget)
+	require.True(t, a.Statements[0].Supported, a.Statements[0].Why)
+}
+
+func TestAnUnfinishedLastStatementIsTakenOut(t *testing.T) {
+	a := judged(t, false, "There are 27 vacation days per year. [1] In addition every", leave)
+	require.Equal(t, "There are 27 vacation days per year. [1]", a.Text)
+}
+
+func TestARecordIsReadBackWhole(t *testing.T) {
+	a := judged(t, false, "There are 27 vacation days per year. [1]", leave)
+	a.ID, a.Trace.Dropped = "ans_1", []Dropped{{retrieve.Scored{Passage: retrieve.Passage{ID: 9, Document: 77}}, "others are more relevant"}}
+	record, documents, err := a.Record()
+	require.NoError(t, err)
+	require.Equal(t, []retrieve.DocumentID{0, 77}, documents)
+	back, err := ReadRecord(record)
+	require.NoError(t, err)
+	require.Equal(t, a.Text, back.Text)
+	require.Equal(t, a.Citations, back.Citations)
+	require.Equal(t, a.Trace.Dropped, back.Trace.Dropped)
+	_, err = ReadRecord([]byte("{"))
+	require.Error(t, err)
+}
+
+func TestCalculationsAreExactAndTheirOperandsComeFromTheSources(t *testing.T) {
+	s := sources("The fee is 1,500.10 NOK a month.", "There are 12 months.")
+	operands := operandsOf("What is the fee in total for 3 years?", s)
+	require.Equal(t, []string{"3", "1500.1", "12"}, []string{operands[0].Text, operands[1].Text, operands[2].Text})
+	require.Equal(t, "1,500.10", s[0].Passage.Text[operands[1].SourceStart:operands[1].SourceEnd])
+	c, ok := computed(`{"operation":"multiply","operands":["1500.1","12","3"]}`, operands)
+	require.True(t, ok)
+	require.Equal(t, "1500.1 * 12 * 3", c.Expression)
+	require.Equal(t, "54003.6", c.Result)
+	require.True(t, c.Exact)
+	require.Equal(t, []int{1, 2, 0}, []int{c.Operands[0].Marker, c.Operands[1].Marker, c.Operands[2].Marker})
+	for _, text := range []string{`{"operation":"none","operands":["3","12"]}`, `{"operation":"divide","operands":["3","0"]}`, `x`, `{"operation":"add","operands":["3"]}`} {
+		_, ok := computed(text, operands)
+		require.False(t, ok, text)
+	}
+	require.True(t, asksToCompute.MatchString("How much is that in total?"))
+	require.False(t, asksToCompute.MatchString("How many vacation days do I have?"))
+}
+
+func TestAComputedResultNeedsNoSource(t *testing.T) {
+	s := sources(leave)
+	c := newCiter(s, "", []Computation{{Expression: "27 - 10", Result: "17"}})
+	_, found := c.push("Of 27 paid vacation days 17 are left when 10 unused days are carried over. [1]")
+	require.Len(t, found, 1)
+	c = newCiter(s, "", nil)
+	_, found = c.push("Of 27 paid vacation days 17 are left when 10 unused days are carried over. [1]")
+	require.Empty(t, found)
+}
+
+func TestEvidenceOfRetrieval(t *testing.T) {
+	logit := func(x float32) *float32 { return &x }
+	e := evidenceOf("unused vacation days", []retrieve.Scored{
+		{Passage: retrieve.Passage{Text: study}, Rerank: logit(-1), Lexical: &retrieve.Hit{Score: 3}},
+		{Passage: retrieve.Passage{Text: leave}, Rerank: logit(4), Dense: &retrieve.Hit{Score: 0.7}},
+	})
+	require.Equal(t, Evidence{Read: true, Top: 4, Margin: 5, Third: 1.5, About: 1, Lexical: 3, Dense: 0.7, Cover: 1}, e)
+	require.Contains(t, verify.Values(e), "top")
+	weak := e
+	weak.Top, weak.Third, weak.Cover, weak.Refusal = -8, -9, 0.1, -0.1
+	require.Greater(t, e.before(), weak.before())
+}
