@@ -374,3 +374,46 @@ func TestDeletionsAreHeard(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
+
+// Documents that are published at the same time go into the index together; one that lacks a vector, and one that was deleted, do not stop the others.
+func TestPublishTogether(t *testing.T) {
+	ctx := context.Background()
+	s := open(t)
+	const documents = 40
+	jobs := make([]*ingest.Job, documents)
+	for i := range jobs {
+		name := fmt.Sprintf("doc%02d", i)
+		state := ingest.Embedded
+		if i == 7 {
+			state = ingest.Split
+		}
+		jobs[i] = inState(t, s, name, "common words of "+name, state)
+	}
+	gone, err := s.DocumentByPath(ctx, "", "c", "doc11")
+	require.NoError(t, err)
+	require.NoError(t, s.DeleteDocument(ctx, "", gone.ID))
+	errs := make([]error, documents)
+	var group sync.WaitGroup
+	for i, job := range jobs {
+		group.Go(func() { errs[i] = s.Publish(ctx, job) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		switch i {
+		case 7:
+			require.ErrorContains(t, err, "1 of 1 passages have no vector")
+		case 11:
+			require.ErrorIs(t, err, ingest.ErrLeaseLost)
+		default:
+			require.NoError(t, err)
+			require.Equal(t, ingest.Live, jobs[i].State)
+		}
+	}
+	require.Len(t, texts(t, s, "common"), documents-2)
+	before, err := s.Lexical(ctx, "common words", 99, retrieve.Filter{})
+	require.NoError(t, err)
+	require.NoError(t, s.Reindex(ctx, "", "c"))
+	after, err := s.Lexical(ctx, "common words", 99, retrieve.Filter{})
+	require.NoError(t, err)
+	require.Equal(t, after, before)
+}

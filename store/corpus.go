@@ -170,10 +170,8 @@ func (s *Store) Reindex(ctx context.Context, tenant, name string) error {
 		if err != nil {
 			return err
 		}
-		for _, version := range versions {
-			if _, err := eachIndexed(ctx, tx, tenant, version, func(ps []indexed) error { return addPostings(ctx, tx, tenant, corpus, ps) }); err != nil {
-				return err
-			}
+		if _, err := indexAll(ctx, tx, tenant, corpus, versions); err != nil {
+			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE corpora SET analyzer = $3 WHERE tenant = $1 AND id = $2`, tenant, corpus, analysis.Version)
 		return err

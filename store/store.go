@@ -35,8 +35,9 @@ var (
 // Store is a pool of connections to one database.
 type Store struct {
 	reader
-	pool   *pgxpool.Pool
-	logger *slog.Logger
+	pool       *pgxpool.Pool
+	logger     *slog.Logger
+	publishing publishing
 }
 
 // Open connects to the database at url, checks that it can hold a ragd index, and brings its schema up to date; processes that open it at the same

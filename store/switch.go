@@ -117,20 +117,14 @@ func exchange(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, space
 			return err
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT v.id, v.document FROM documents d JOIN document_versions v ON v.tenant = $1 AND v.document = d.id
+	rows, err := tx.Query(ctx, `SELECT v.id FROM documents d JOIN document_versions v ON v.tenant = $1 AND v.document = d.id
 		WHERE d.tenant = $1 AND d.corpus = $2 AND v.state = 'ready' AND v.space = $3 AND v.splitter = $4 ORDER BY v.id`, tenant, corpus, space, splitter)
 	if err != nil {
 		return err
 	}
-	type ready struct{ Version, Document int64 }
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ready])
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return err
 	}
-	for _, v := range all {
-		if err := enliven(ctx, tx, tenant, v.Version, v.Document, corpus); err != nil {
-			return err
-		}
-	}
-	return nil
+	return enliven(ctx, tx, tenant, corpus, versions)
 }
