@@ -2,8 +2,11 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"ragd/embed"
 )
@@ -117,30 +120,40 @@ func (r *run) vectorsOf(ctx context.Context, texts []string) (vectors []embed.Ve
 	return vectors, err
 }
 
+// publishers bounds the documents that are published at a time.
+const publishers = 32
+
 // save stores vectors as they are made, and publishes each document whose
-// passages all have one.
+// passages all have one: several at a time, because a store may do that together.
 func (r *run) save(ctx context.Context, made <-chan share) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(publishers)
+	var err error
 	for s := range made {
-		if err := r.deliver(ctx, s); err != nil {
-			return err
+		complete, deliverErr := r.deliver(ctx, s)
+		if err = deliverErr; err != nil || ctx.Err() != nil {
+			break
+		}
+		if complete {
+			group.Go(func() error { return r.publish(ctx, s) })
 		}
 	}
-	return nil
+	return errors.Join(err, group.Wait())
 }
 
-// deliver saves a share and publishes its job when it was the last.
-func (r *run) deliver(ctx context.Context, s share) error {
+// deliver saves a share and reports whether its job can be published.
+func (r *run) deliver(ctx context.Context, s share) (complete bool, err error) {
 	sj, job := s.sj, s.sj.job
 	if sj.ctx.Err() != nil && ctx.Err() == nil { // its lease was lost; a share that comes later finds the same
 		if s.last {
 			r.update(func() { r.uncount(sj) })
 		}
-		return nil
+		return false, nil
 	}
 	if len(s.vectors) > 0 {
 		err := r.timed(&r.report.Spent.Store, func() error { return r.store.SaveVectors(sj.ctx, job, s.seqs[:len(s.vectors)], s.vectors) })
 		if err != nil {
-			return r.lostSplit(ctx, s, err)
+			return false, r.lostSplit(ctx, s, err)
 		}
 		r.update(func() {
 			sj.saved += len(s.vectors)
@@ -156,11 +169,14 @@ func (r *run) deliver(ctx context.Context, s share) error {
 			f.Retry = time.Second << job.Attempt
 		}
 		r.update(func() { r.uncount(sj) }) // it will be counted again
-		return r.fail(ctx, job, f)
+		return false, r.fail(ctx, job, f)
 	}
-	if !s.last {
-		return nil
-	}
+	return s.last, nil
+}
+
+// publish makes a job's document live.
+func (r *run) publish(ctx context.Context, s share) error {
+	sj, job := s.sj, s.sj.job
 	if err := r.timed(&r.report.Spent.Store, func() error { return r.store.Publish(sj.ctx, job) }); err != nil {
 		return r.lostSplit(ctx, s, err)
 	}
