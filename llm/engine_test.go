@@ -369,6 +369,25 @@ func TestPanicFailsEveryRequestOnce(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnhealthy)
 }
 
+// An engine without requests sleeps: its goroutine is found waiting, and nothing but a request wakes it.
+func TestIdleEngineSleeps(t *testing.T) {
+	m := &echo{}
+	e := startEcho(t, m, Config{})
+	s, err := e.Generate(t.Context(), Request{Prompt: echoPrompt("hello"), MaxTokens: 3})
+	require.NoError(t, err)
+	read(t, s)
+	require.Eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		for g := range strings.SplitSeq(string(stacks), "\n\n") {
+			if strings.Contains(g, "llm.(*Engine).loop(") {
+				return strings.Contains(g[:strings.IndexByte(g, '\n')], "[chan receive")
+			}
+		}
+		return false
+	}, 10*time.Second, time.Millisecond)
+}
+
 func TestCloseDrains(t *testing.T) {
 	e := startEcho(t, &echo{}, Config{})
 	var streams []*Stream
