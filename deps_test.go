@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"catalog":           {"llm/convert"},
 	"eval":              {"answer", "arith", "embed", "ingest", "llm", "llm/chat", "retrieve", "store", "verify"},
 	"web":               {},
-	"server":            {"answer", "embed", "ingest", "llm", "llm/chat", "llm/sample", "retrieve", "store", "web"},
+	"server":            {"answer", "embed", "ingest", "llm", "llm/chat", "llm/grammar", "llm/sample", "retrieve", "store", "web"},
 	"bench":             {"embed", "llm", "llm/gguf", "llm/kernel", "llm/model", "llm/sample", "llm/tokenizer"},
 }
 
@@ -64,6 +64,7 @@ var owned = map[string][]string{
 	"github.com/tetratelabs/wazero":       {"ingest"},
 	"github.com/vbauerster/mpb/v8":        {"cmd/ragd"},
 	"github.com/prometheus/client_golang": {"server"},
+	"github.com/modelcontextprotocol":     {"server"},
 }
 
 // goFiles calls fn for every Go file of the module; files are parsed in this process, so that a forbidden import is seen even where the test

@@ -140,19 +140,7 @@ func (s *Server) audit(c *gin.Context) {
 
 // reach narrows corpora, which a request asks for, to those that its key may see. No corpora are all of them.
 func (s *Server) reach(c *gin.Context, corpora []string) ([]string, error) {
-	allowed := caller(c).Corpora
-	if len(allowed) == 0 {
-		return corpora, nil
-	}
-	for _, name := range corpora {
-		if !slices.Contains(allowed, name) {
-			return nil, fmt.Errorf("there is no corpus %q that this key may see: %w", name, errNoCorpus)
-		}
-	}
-	if len(corpora) == 0 {
-		corpora = allowed
-	}
-	return corpora, nil
+	return reachOf(caller(c), corpora)
 }
 
 // sees reports whether a request's key may see a corpus.
@@ -170,16 +158,15 @@ func (s *Server) filter(c *gin.Context, corpora []string) (retrieve.Filter, erro
 // used counts what the engine did for a request.
 func (s *Server) used(c *gin.Context, u llm.Usage) {
 	s.metrics.used(u)
-	s.charge(c, u.PromptTokens+u.OutputTokens)
+	s.charge(c.Request.Context(), caller(c), u.PromptTokens+u.OutputTokens)
 }
 
-// charge counts tokens against the quota of a request's key, although the client may have left.
-func (s *Server) charge(c *gin.Context, tokens int) {
-	k := caller(c)
+// charge counts tokens against the quota of a key, although the client may have left.
+func (s *Server) charge(ctx context.Context, k store.Key, tokens int) {
 	if k.ID == 0 {
 		return
 	}
-	if err := s.Keys.CountTokens(context.WithoutCancel(c.Request.Context()), k, tokens); err != nil {
-		s.log.Error("tokens not counted", "request_id", requestID(c), "key", k.ID, "tokens", tokens, "error", err)
+	if err := s.Keys.CountTokens(context.WithoutCancel(ctx), k, tokens); err != nil {
+		s.log.Error("tokens not counted", "key", k.ID, "tokens", tokens, "error", err)
 	}
 }

@@ -135,7 +135,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"GET", "/v1/ask/", 404, "not_found", ""},
 		{"GET", "/v1/ask", 405, "method_not_allowed", "POST"},
 		{"PUT", "/v1/documents", 405, "method_not_allowed", "GET, POST"},
-		{"DELETE", "/v1/corpora", 405, "method_not_allowed", "GET"},
+		{"DELETE", "/v1/corpora", 405, "method_not_allowed", "GET, POST"},
 		{"OPTIONS", "/v1/documents", 204, "", "GET, POST"},
 		{"HEAD", "/livez", 200, "", ""},
 		{"HEAD", "/readyz", 200, "", ""},

@@ -130,7 +130,7 @@ func (s *Server) sendEvent(c *gin.Context, out *stream, e answer.Event) error {
 // answered counts and logs one answer, without its text.
 func (s *Server) answered(c *gin.Context, a *answer.Answer) {
 	s.metrics.answered(a)
-	s.charge(c, a.Usage.PromptTokens+a.Usage.OutputTokens)
+	s.charge(c.Request.Context(), caller(c), a.Usage.PromptTokens+a.Usage.OutputTokens)
 	s.log.Info("answered", slog.String("request_id", requestID(c)), slog.Bool("abstained", a.Abstained), slog.Int("citations", len(a.Citations)),
 		slog.Int("prompt_tokens", a.Usage.PromptTokens), slog.Int("cached_tokens", a.Usage.CachedTokens), slog.Int("output_tokens", a.Usage.OutputTokens),
 		slog.Float64("first_token_ms", milliseconds(a.FirstToken)), slog.Float64("total_ms", milliseconds(a.Total)))

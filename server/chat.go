@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,37 +16,37 @@ import (
 	"ragd/answer"
 	"ragd/llm"
 	"ragd/llm/chat"
-	"ragd/llm/sample"
 )
 
 // chatRequest is the part of an OpenAI chat completion request that ragd takes. Corpora is ours: when it is present ("*" for all), the last user message
 // is answered from the documents, with citations as annotations; otherwise the messages go to the model as they are. There is one answer model, so
 // Model is not looked at; the response names the one that wrote.
 type chatRequest struct {
-	Model               string          `json:"model"`
-	Messages            []chatMessage   `json:"messages"`
-	Corpora             []string        `json:"corpora"`
-	MaxTokens           int             `json:"max_tokens"`
-	MaxCompletionTokens int             `json:"max_completion_tokens"`
-	Temperature         *float32        `json:"temperature"`
-	TopP                float32         `json:"top_p"`
-	Seed                int64           `json:"seed"`
-	Stop                json.RawMessage `json:"stop"`
-	PresencePenalty     float32         `json:"presence_penalty"`
-	FrequencyPenalty    float32         `json:"frequency_penalty"`
-	Stream              bool            `json:"stream"`
+	Model               string             `json:"model"`
+	Messages            []chatMessage      `json:"messages"`
+	Corpora             []string           `json:"corpora"`
+	MaxTokens           int                `json:"max_tokens"`
+	MaxCompletionTokens int                `json:"max_completion_tokens"`
+	Temperature         *float32           `json:"temperature"`
+	TopP                float32            `json:"top_p"`
+	Seed                int64              `json:"seed"`
+	Stop                json.RawMessage    `json:"stop"`
+	PresencePenalty     float32            `json:"presence_penalty"`
+	FrequencyPenalty    float32            `json:"frequency_penalty"`
+	LogitBias           map[string]float32 `json:"logit_bias"`
+	LogProbs            bool               `json:"logprobs"`
+	TopLogProbs         int                `json:"top_logprobs"`
+	ResponseFormat      responseFormat     `json:"response_format"`
+	N                   int                `json:"n"`
+	Beams               int                `json:"beams"` // ours: search for the n most probable answers instead of sampling
+	Stream              bool               `json:"stream"`
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	N int `json:"n"`
 
 	// What would change the answer and is not offered: refused rather than ignored.
-	Tools          []json.RawMessage `json:"tools"`
-	Functions      []json.RawMessage `json:"functions"`
-	LogProbs       bool              `json:"logprobs"`
-	ResponseFormat struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
+	Tools     []json.RawMessage `json:"tools"`
+	Functions []json.RawMessage `json:"functions"`
 }
 
 type chatMessage struct {
@@ -65,7 +66,7 @@ func (m chatMessage) text() (string, error) {
 	}
 	var b strings.Builder
 	for _, p := range parts {
-		if p.Type != "text" {
+		if p.Type != "text" && p.Type != "input_text" && p.Type != "output_text" { // the latter two are those of /v1/responses
 			return "", invalid("messages", "content parts of type %q are not supported; only text is", p.Type)
 		}
 		b.WriteString(p.Text)
@@ -88,6 +89,7 @@ type (
 		Index        int                `json:"index"`
 		Message      *completionMessage `json:"message,omitempty"`
 		Delta        *completionMessage `json:"delta,omitempty"`
+		LogProbs     *logProbs          `json:"logprobs"`
 		FinishReason *string            `json:"finish_reason"`
 	}
 	completionMessage struct {
@@ -168,16 +170,19 @@ func (r chatRequest) check() error {
 	switch {
 	case len(r.Messages) == 0:
 		return invalid("messages", "messages is empty")
-	case r.N > 1:
-		return invalid("n", "n is %d; one choice per request is offered", r.N)
+	case r.N < 0 || r.N > maxChoices:
+		return invalid("n", "n is %d; it must be between 1 and %d", r.N, maxChoices)
+	case r.Beams < 0 || r.Beams > maxChoices || r.Beams > 0 && r.Beams < r.N:
+		return invalid("beams", "beams is %d; it must be between n and %d, or absent", r.Beams, maxChoices)
+	case r.TopLogProbs < 0 || r.TopLogProbs > maxAlternatives || r.TopLogProbs > 0 && !r.LogProbs:
+		return invalid("top_logprobs", "top_logprobs is %d; it must be between 0 and %d, with logprobs true", r.TopLogProbs, maxAlternatives)
 	case r.MaxTokens < 0 || r.MaxCompletionTokens < 0:
 		return invalid("max_tokens", "max_tokens must not be negative")
 	case len(r.Tools) > 0 || len(r.Functions) > 0:
 		return invalid("tools", "tools are not offered")
-	case r.LogProbs:
-		return invalid("logprobs", "logprobs are not offered")
-	case r.ResponseFormat.Type != "" && r.ResponseFormat.Type != "text":
-		return invalid("response_format", "response_format %q is not offered; only text is", r.ResponseFormat.Type)
+	}
+	if err := r.checkCited(); err != nil {
+		return err
 	}
 	if _, err := r.stops(); err != nil {
 		return err
@@ -188,6 +193,22 @@ func (r chatRequest) check() error {
 	}
 	return errors.Join(between("temperature", temperature, 0, 2), between("top_p", r.TopP, 0, 1),
 		between("presence_penalty", r.PresencePenalty, -2, 2), between("frequency_penalty", r.FrequencyPenalty, -2, 2))
+}
+
+// checkCited refuses what cannot be had together with answers from documents, which have a form of their own.
+func (r chatRequest) checkCited() error {
+	if len(r.Corpora) == 0 {
+		return nil
+	}
+	for name, given := range map[string]bool{
+		"n": r.N > 1, "beams": r.Beams > 1, "logprobs": r.LogProbs, "logit_bias": len(r.LogitBias) > 0, "stop": len(r.Stop) > 0 && string(r.Stop) != "null",
+		"response_format": r.ResponseFormat.constrains(),
+	} {
+		if given {
+			return invalid(name, "%s cannot be combined with corpora: an answer from documents has a form of its own", name)
+		}
+	}
+	return nil
 }
 
 func (r chatRequest) messages() ([]chat.Message, error) {
@@ -210,15 +231,8 @@ func (r chatRequest) messages() ([]chat.Message, error) {
 	return messages, nil
 }
 
-func (r chatRequest) maxTokens() int { return max(r.MaxTokens, r.MaxCompletionTokens) }
-
-func (r chatRequest) sampling() sample.Params {
-	p := sample.Params{Temperature: 1, TopP: r.TopP, Seed: uint64(r.Seed), PresencePenalty: r.PresencePenalty, FrequencyPenalty: r.FrequencyPenalty}
-	if r.Temperature != nil {
-		p.Temperature = *r.Temperature
-	}
-	return p
-}
+// maxTokens is max_completion_tokens, or its older name.
+func (r chatRequest) maxTokens() int { return cmp.Or(r.MaxCompletionTokens, r.MaxTokens) }
 
 func (r chatRequest) stops() ([]string, error) {
 	if len(r.Stop) == 0 || string(r.Stop) == "null" {
@@ -244,82 +258,109 @@ type chatReply struct {
 	body   chatRequest
 	head   completion
 	out    *stream
-	begun  bool // the first chunk, which names the role, was sent
 }
 
 // fromModel lets the model continue the messages.
 func (r *chatReply) fromModel(messages []chat.Message) error {
 	s, ctx := r.server, r.c.Request.Context()
-	prompt, err := s.Engine.Chat().Encode(messages, true)
-	if err != nil {
-		return invalid("messages", "the model's chat template refuses these messages: %v", err)
-	}
-	stops, err := r.body.stops()
+	request, err := s.generation(r.c, r.body, messages)
 	if err != nil {
 		return err
 	}
-	generated, err := s.Engine.Generate(ctx, llm.Request{
-		Prompt: prompt, MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Stop: stops, Namespace: s.tenant(r.c),
-	})
+	generated, err := s.Engine.Generate(ctx, request)
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
+	defer func() { s.used(r.c, generated.Usage()) }() // also when the client leaves: what was computed counts
+	choices := make([]choice, max(1, request.Answers))
 	for event, err := range generated.Events() {
 		if err == nil {
-			text.WriteString(event.Text)
-			err = r.delta(event.Text)
+			err = r.extend(event.Answer, &choices[event.Answer], event)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	s.used(r.c, generated.Usage())
-	return r.finish(text.String(), nil, generated.FinishReason(), generated.Usage())
+	for i := range choices {
+		choices[i].reason = generated.FinishReasonOf(i)
+	}
+	return r.finish(choices, generated.Usage())
+}
+
+// choice is one answer as it grows.
+type choice struct {
+	text   strings.Builder
+	begun  bool     // the first chunk, which names the role, was sent
+	tokens logProbs // of the whole reply; of a stream those that were not sent yet
+	notes  []annotation
+	reason string
+}
+
+// extend takes one event into a choice, and sends it when the reply is a stream.
+func (r *chatReply) extend(index int, to *choice, event llm.Event) error {
+	to.text.WriteString(event.Text)
+	if r.body.LogProbs && event.Token >= 0 {
+		to.tokens.Content = append(to.tokens.Content, r.server.logProb(event, r.body.TopLogProbs))
+	}
+	return r.delta(index, to, event.Text)
 }
 
 // fromDocuments answers the last message from the documents; earlier ones are the conversation.
 func (r *chatReply) fromDocuments(messages []chat.Message) error {
 	s := r.server
-	last := messages[len(messages)-1]
-	if last.Role != "user" {
-		return invalid("messages", "the last message must be the user's question")
-	}
-	q := answer.Question{
-		Text: last.Content, MaxTokens: r.body.maxTokens(), Sampling: r.body.sampling(), Namespace: s.tenant(r.c),
-	}
-	if r.body.Temperature == nil {
-		q.Sampling.Temperature = 0 // answers from documents are reproducible unless asked otherwise
-	}
-	corpora := r.body.Corpora
-	if slices.Contains(corpora, "*") {
-		corpora = nil
-	}
-	var err error
-	if q.Filter, err = s.filter(r.c, corpora); err != nil {
+	q, err := s.citedQuestion(r.c, r.body, messages)
+	if err != nil {
 		return err
 	}
-	for i := 0; i+1 < len(messages)-1; i++ {
-		if messages[i].Role == "user" && messages[i+1].Role == "assistant" {
-			q.History = append(q.History, answer.Turn{Question: messages[i].Content, Answer: messages[i+1].Content})
-		}
-	}
+	choices := make([]choice, 1)
 	for event, err := range s.Answerer.Answer(r.c.Request.Context(), q) {
 		switch {
 		case err != nil:
 		case event.Done != nil:
 			s.answered(r.c, event.Done)
-			err = r.finish(event.Done.Text, annotations(event.Done), "stop", event.Done.Usage)
+			choices[0].text.Reset() // what was streamed may have been replaced
+			choices[0].text.WriteString(event.Done.Text)
+			choices[0].notes, choices[0].reason = annotations(event.Done), "stop"
+			err = r.finish(choices, event.Done.Usage)
 		case event.Replaced != nil: // this protocol has no way to take back what was sent
-			err = r.delta("\n\nWithdrawn after checking; the answer is: " + event.Replaced.Text)
+			err = r.delta(0, &choices[0], "\n\nWithdrawn after checking; the answer is: "+event.Replaced.Text)
 		default:
-			err = r.delta(event.Text)
+			choices[0].text.WriteString(event.Text)
+			err = r.delta(0, &choices[0], event.Text)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// citedQuestion is the question that a conversation ends with.
+func (s *Server) citedQuestion(c *gin.Context, r chatRequest, messages []chat.Message) (q answer.Question, err error) {
+	last := messages[len(messages)-1]
+	if last.Role != "user" {
+		return q, invalid("messages", "the last message must be the user's question")
+	}
+	q = answer.Question{Text: last.Content, MaxTokens: r.maxTokens(), Namespace: s.tenant(c)}
+	if q.Sampling, err = r.sampling(s.Engine.Tokenizer().Size()); err != nil {
+		return q, err
+	}
+	if r.Temperature == nil {
+		q.Sampling.Temperature = 0 // answers from documents are reproducible unless asked otherwise
+	}
+	corpora := r.Corpora
+	if slices.Contains(corpora, "*") {
+		corpora = nil
+	}
+	if q.Filter, err = s.filter(c, corpora); err != nil {
+		return q, err
+	}
+	for i := 0; i+1 < len(messages)-1; i++ {
+		if messages[i].Role == "user" && messages[i+1].Role == "assistant" {
+			q.History = append(q.History, answer.Turn{Question: messages[i].Content, Answer: messages[i+1].Content})
+		}
+	}
+	return q, nil
 }
 
 // annotations are the citations of a, in code points of its text.
@@ -336,15 +377,25 @@ func annotations(a *answer.Answer) []annotation {
 }
 
 // delta sends new text when the reply is a stream.
-func (r *chatReply) delta(text string) error {
-	if r.out == nil || text == "" && r.begun {
+func (r *chatReply) delta(index int, of *choice, text string) error {
+	if r.out == nil || text == "" && of.begun {
 		return nil
 	}
 	message := &completionMessage{Content: text}
-	if !r.begun {
-		r.begun, message.Role = true, "assistant"
+	if !of.begun {
+		of.begun, message.Role = true, "assistant"
 	}
-	return r.chunk(completionChoice{Delta: message})
+	return r.chunk(completionChoice{Index: index, Delta: message, LogProbs: of.takeLogProbs()})
+}
+
+// takeLogProbs returns what was collected since the last chunk.
+func (c *choice) takeLogProbs() *logProbs {
+	if len(c.tokens.Content) == 0 {
+		return nil
+	}
+	taken := c.tokens
+	c.tokens = logProbs{}
+	return &taken
 }
 
 func (r *chatReply) chunk(choice completionChoice) error {
@@ -354,18 +405,25 @@ func (r *chatReply) chunk(choice completionChoice) error {
 }
 
 // finish ends the reply. In a stream the citations come with the last delta, because OpenAI's has no place for them.
-func (r *chatReply) finish(text string, notes []annotation, reason string, usage llm.Usage) error {
+func (r *chatReply) finish(choices []choice, usage llm.Usage) error {
 	if r.out == nil {
-		r.head.Choices = []completionChoice{{Message: &completionMessage{Role: "assistant", Content: text, Annotations: notes}, FinishReason: &reason}}
+		for i := range choices {
+			c := &choices[i]
+			r.head.Choices = append(r.head.Choices, completionChoice{
+				Index: i, Message: &completionMessage{Role: "assistant", Content: c.text.String(), Annotations: c.notes}, LogProbs: c.takeLogProbs(), FinishReason: &c.reason})
+		}
 		r.head.Usage = usageOf(usage)
 		r.server.reply(r.c, http.StatusOK, r.head)
 		return nil
 	}
-	if err := r.delta(""); err != nil {
-		return err
-	}
-	if err := r.chunk(completionChoice{Delta: &completionMessage{Annotations: notes}, FinishReason: &reason}); err != nil {
-		return err
+	for i := range choices {
+		c := &choices[i]
+		if err := r.delta(i, c, ""); err != nil {
+			return err
+		}
+		if err := r.chunk(completionChoice{Index: i, Delta: &completionMessage{Annotations: c.notes}, LogProbs: c.takeLogProbs(), FinishReason: &c.reason}); err != nil {
+			return err
+		}
 	}
 	if r.body.StreamOptions.IncludeUsage {
 		last := r.head

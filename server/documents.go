@@ -25,6 +25,8 @@ type Library interface {
 	Documents(ctx context.Context, tenant string, corpora []string, state ingest.State, after retrieve.DocumentID, limit int) ([]store.Document, error)
 	DocumentByID(ctx context.Context, tenant string, id retrieve.DocumentID) (store.Document, error)
 	DocumentByPath(ctx context.Context, tenant, corpus, path string) (store.Document, error)
+	CreateCorpus(ctx context.Context, tenant, name string, index ingest.Index) error
+	DeleteCorpus(ctx context.Context, tenant, name string) error
 	DeleteDocument(ctx context.Context, tenant string, id retrieve.DocumentID) error
 	Excerpt(ctx context.Context, id retrieve.PassageID, margin int, f retrieve.Filter) (store.Excerpt, error)
 }
@@ -163,17 +165,72 @@ func (s *Server) deleteDocument(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	tenant := s.tenant(c)
-	if err := s.Library.DeleteDocument(c.Request.Context(), tenant, retrieve.DocumentID(id)); err != nil {
-		s.fail(c, err)
-		return
-	}
-	// Cached prefixes hold the text of passages. The document is gone: its traces must go, too, even when the client has left.
-	if err := s.Engine.Forget(context.WithoutCancel(c.Request.Context()), tenant); err != nil {
+	if err := s.forgetDocument(c, retrieve.DocumentID(id)); err != nil {
 		s.fail(c, err)
 		return
 	}
 	c.Status(http.StatusNoContent)
+}
+
+// forgetDocument deletes a document, and what the engine remembers of it.
+func (s *Server) forgetDocument(c *gin.Context, id retrieve.DocumentID) error {
+	if err := s.Library.DeleteDocument(c.Request.Context(), s.tenant(c), id); err != nil {
+		return err
+	}
+	return s.forgetPrefixes(c)
+}
+
+// forgetPrefixes empties the tenant's prefix cache, which holds the text of passages: a document is gone, so its traces must go, too, even when the
+// client has left.
+func (s *Server) forgetPrefixes(c *gin.Context) error {
+	return s.Engine.Forget(context.WithoutCancel(c.Request.Context()), s.tenant(c))
+}
+
+// createCorpus is POST /v1/corpora.
+func (s *Server) createCorpus(c *gin.Context) {
+	var body struct {
+		Name string `json:"name"`
+	}
+	err := decode(c, &body, refuseUnknown)
+	if err == nil && !corpusName.MatchString(body.Name) {
+		err = invalidCorpus("name", body.Name)
+	}
+	if err == nil {
+		_, err = s.reach(c, []string{body.Name})
+	}
+	if err == nil {
+		err = s.Library.CreateCorpus(c.Request.Context(), s.tenant(c), body.Name, s.Pipeline.Index())
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.Header("Location", "/v1/documents?corpus="+body.Name)
+	s.reply(c, http.StatusCreated, gin.H{"name": body.Name})
+}
+
+// deleteCorpus is DELETE /v1/corpora/{name}: when it returns, nothing of its documents is left.
+func (s *Server) deleteCorpus(c *gin.Context) {
+	_, err := s.reach(c, []string{c.Param("name")})
+	if err == nil {
+		err = s.forgetCorpus(c, c.Param("name"))
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	c.Status(http.StatusNoContent)
+}
+
+func (s *Server) forgetCorpus(c *gin.Context, name string) error {
+	if err := s.Library.DeleteCorpus(c.Request.Context(), s.tenant(c), name); err != nil {
+		return err
+	}
+	return s.forgetPrefixes(c)
+}
+
+func invalidCorpus(field, name string) error {
+	return invalid(field, "corpus %q: a name has 1 to 64 letters, digits, dots, dashes and underscores and begins with a letter or digit", name)
 }
 
 // corpora is GET /v1/corpora.

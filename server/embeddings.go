@@ -81,7 +81,7 @@ func (s *Server) embeddings(c *gin.Context) {
 	for _, t := range texts {
 		tokens += s.countTokens(t)
 	}
-	s.charge(c, tokens)
+	s.charge(c.Request.Context(), caller(c), tokens)
 	s.reply(c, http.StatusOK, gin.H{"object": "list", "data": data, "model": s.Embedder.Model(), "usage": gin.H{"prompt_tokens": tokens, "total_tokens": tokens}})
 }
 

@@ -193,8 +193,11 @@ func (f *fakes) locked(fn func() error) error {
 
 func (f *fakes) Ping(context.Context) error { return f.locked(func() error { return nil }) }
 
-func (f *fakes) Corpora(context.Context, string, ...string) (list []store.Corpus, err error) {
-	err = f.locked(func() error { list = slices.Clone(f.corpora); return nil })
+func (f *fakes) Corpora(_ context.Context, _ string, names ...string) (list []store.Corpus, err error) {
+	err = f.locked(func() error {
+		list = slices.DeleteFunc(slices.Clone(f.corpora), func(k store.Corpus) bool { return len(names) > 0 && !slices.Contains(names, k.Name) })
+		return nil
+	})
 	return list, err
 }
 
@@ -248,6 +251,21 @@ func (f *fakes) DeleteDocument(ctx context.Context, tenant string, id retrieve.D
 	}
 	return f.locked(func() error {
 		f.documents = slices.DeleteFunc(f.documents, func(d store.Document) bool { return d.ID == id })
+		return nil
+	})
+}
+
+func (f *fakes) CreateCorpus(_ context.Context, _, name string, index ingest.Index) error {
+	return f.locked(func() error { f.corpora = append(f.corpora, store.Corpus{Name: name, Index: index}); return nil })
+}
+
+func (f *fakes) DeleteCorpus(_ context.Context, _, name string) error {
+	return f.locked(func() error {
+		before := len(f.corpora)
+		f.corpora = slices.DeleteFunc(f.corpora, func(k store.Corpus) bool { return k.Name == name })
+		if len(f.corpora) == before {
+			return fmt.Errorf("store: delete corpus: %w", fmt.Errorf("corpus %q: %w", name, store.ErrNotFound))
+		}
 		return nil
 	})
 }

@@ -23,12 +23,25 @@ func encode(w io.Writer, v any) error {
 
 // reply sends v, which the client must take within the write timeout.
 func (s *Server) reply(c *gin.Context, status int, v any) {
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(s.config.WriteTimeout))
+	s.deadline(c)
 	c.Header("Content-Type", "application/json; charset=utf-8")
 	c.Status(status)
 	if err := encode(c.Writer, v); err != nil && c.Request.Context().Err() == nil {
 		s.log.Warn("response not sent", "request_id", requestID(c), "route", c.FullPath(), "error", err)
 	}
+}
+
+// deadline is when a client must have taken a response that is not a stream.
+func (s *Server) deadline(c *gin.Context) {
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(s.config.WriteTimeout))
+}
+
+// decodeOptional reads a body that may be missing.
+func decodeOptional(c *gin.Context, into any) error {
+	if c.Request.ContentLength == 0 {
+		return nil
+	}
+	return decode(c, into, tolerateUnknown)
 }
 
 // unknownFields says what happens to fields that a route does not know.

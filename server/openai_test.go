@@ -118,7 +118,11 @@ func TestChatRefuses(t *testing.T) {
 		`{"messages":[{"role":"user","content":5}]}`:                        "content",
 		`{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`:   "image_url",
 		`{"corpora":["*"],"messages":[{"role":"assistant","content":"x"}]}`: "last message",
-		`{` + user + `,"n":2}`:                                              "one choice",
+		`{` + user + `,"n":9}`:                                              "between 1 and 8",
+		`{` + user + `,"n":3,"beams":2}`:                                    "beams",
+		`{` + user + `,"corpora":["*"],"n":2}`:                              "combined with corpora",
+		`{` + user + `,"logit_bias":{"x":1}}`:                               "token ids",
+		`{` + user + `,"logit_bias":{"1":101}}`:                             "between -100 and 100",
 		`{` + user + `,"temperature":-0.1}`:                                 "temperature",
 		`{` + user + `,"top_p":2}`:                                          "top_p",
 		`{` + user + `,"presence_penalty":3}`:                               "presence_penalty",
@@ -127,10 +131,12 @@ func TestChatRefuses(t *testing.T) {
 		`{` + user + `,"stop":["a","b","c","d","e"]}`:                       "at most 4",
 		`{` + user + `,"stop":""}`:                                          "empty",
 		`{` + user + `,"tools":[{}]}`:                                       "tools",
-		`{` + user + `,"logprobs":true}`:                                    "logprobs",
-		`{` + user + `,"response_format":{"type":"json_object"}}`:           "response_format",
-		`{` + user + `,"stream":"yes"}`:                                     "stream",
-		`nonsense`:                                                          "not the JSON",
+		`{` + user + `,"top_logprobs":3}`:                                   "logprobs true",
+		`{` + user + `,"response_format":{"type":"xml"}}`:                   "response_format",
+		`{` + user + `,"response_format":{"type":"json_schema"}}`:           "needs json_schema.schema",
+		`{` + user + `,"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"string","pattern":"a+"}}}}`: "pattern",
+		`{` + user + `,"stream":"yes"}`: "stream",
+		`nonsense`:                      "not the JSON",
 	} {
 		got := h.post("/v1/chat/completions", body)
 		require.Equal(t, 400, got.StatusCode, body)
@@ -178,6 +184,56 @@ func TestEmbeddings(t *testing.T) {
 		require.Equal(t, 400, got.StatusCode, body)
 		require.Contains(t, got.message(t), want)
 	}
+}
+
+func TestChatChoicesLogProbsAndSchemas(t *testing.T) {
+	h := serve(t, sample, server.Config{})
+	const user = `{"messages":[{"role":"user","content":"x"}],"max_completion_tokens":24,`
+	// Several answers, with log-probabilities; whole and as a stream they are the same.
+	const request = user + `"n":3,"seed":7,"temperature":1,"logprobs":true,"top_logprobs":2,"max_tokens":999`
+	whole := h.post("/v1/chat/completions", request+`}`).json(t)["choices"].([]any)
+	require.Len(t, whole, 3)
+	texts, tokens := make([]string, 3), make([]int, 3)
+	for _, chunk := range chunks(t, h.post("/v1/chat/completions", request+`,"stream":true}`).body) {
+		choice := chunk["choices"].([]any)[0].(map[string]any)
+		i := int(choice["index"].(float64))
+		texts[i] += choice["delta"].(map[string]any)["content"].(string)
+		if p, ok := choice["logprobs"].(map[string]any); ok {
+			tokens[i] += len(p["content"].([]any))
+		}
+	}
+	for i, choice := range whole {
+		choice := choice.(map[string]any)
+		require.Equal(t, choice["message"].(map[string]any)["content"], texts[i])
+		content := choice["logprobs"].(map[string]any)["content"].([]any)
+		require.Len(t, content, tokens[i])
+		require.NotEmpty(t, content)
+		first := content[0].(map[string]any)
+		require.Len(t, first["top_logprobs"], 2)
+		require.LessOrEqual(t, first["logprob"], 0.)
+	}
+	require.NotEqual(t, texts[0], texts[1])
+
+	// A bias of 100 leaves no choice, and -100 forbids it again.
+	biased := h.post("/v1/chat/completions", user+`"temperature":0,"logprobs":true,"logit_bias":{"70":100}}`).json(t)["choices"].([]any)[0].(map[string]any)
+	for _, token := range biased["logprobs"].(map[string]any)["content"].([]any) {
+		require.Equal(t, string(testEngine(t).Tokenizer().Bytes(70)), token.(map[string]any)["token"])
+	}
+	beams := h.post("/v1/chat/completions", user+`"beams":4,"n":2}`).json(t)["choices"].([]any)
+	require.Len(t, beams, 2)
+
+	// A model of random weights writes what the schema admits, and nothing else.
+	format := `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"enum":[1,2]}},"required":["ok","n"]}}}}`
+	text := h.post("/v1/chat/completions", user+format).json(t)["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"].(string)
+	var object struct {
+		OK *bool
+		N  int
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &object), text)
+	require.NotNil(t, object.OK)
+	got := h.post("/v1/chat/completions", user+`"response_format":{"type":"json_object"}}`)
+	require.Equal(t, 200, got.StatusCode, "%s", got.body)
+	require.True(t, strings.HasPrefix(got.json(t)["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"].(string), "{"))
 }
 
 func TestModels(t *testing.T) {

@@ -101,6 +101,9 @@ func (d openAPI) valid(schema any, v any, where string) error {
 		return fmt.Errorf("%s: %v is not one of %v", where, v, enum)
 	}
 	kinds, ok := s["type"].([]any)
+	if !ok && s["type"] == nil {
+		return fmt.Errorf("%s: no type is described", where)
+	}
 	if !ok {
 		kinds = []any{s["type"]}
 	}
@@ -132,6 +135,9 @@ func (d openAPI) validObject(s map[string]any, v map[string]any, where string) e
 		property, known := properties[name]
 		if !known {
 			property, known = s["additionalProperties"].(map[string]any)
+		}
+		if open, _ := s["additionalProperties"].(bool); !known && open {
+			continue
 		}
 		if !known {
 			return fmt.Errorf("%s: %s is not described", where, name)

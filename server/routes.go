@@ -38,6 +38,8 @@ func (s *Server) routes() http.Handler {
 	}
 	r.GET("/metrics", s.local, s.authorize, s.may(Admin), s.operator, s.metrics.serve)
 
+	r.POST("/mcp", s.local, s.authorize, s.admit, s.may(Read), s.mcpHandler())
+
 	v1 := r.Group("/v1", s.local, s.authorize, s.admit)
 	v1.GET("/key", s.whoami)
 	read := v1.Group("", s.may(Read))
@@ -63,6 +65,23 @@ func (s *Server) routes() http.Handler {
 	tus.PATCH("/:id", s.tusPatch)
 	tus.DELETE("/:id", s.tusDelete)
 	write.DELETE("/documents/:id", s.deleteDocument)
+	write.POST("/corpora", s.createCorpus)
+	write.DELETE("/corpora/:name", s.deleteCorpus)
+	read.POST("/responses", s.responses)
+	read.GET("/vector_stores", s.stores)
+	read.GET("/vector_stores/:id", s.vectorStore)
+	read.POST("/vector_stores/:id/search", s.searchStore)
+	read.GET("/vector_stores/:id/files", s.storeFiles)
+	read.GET("/vector_stores/:id/files/:file", s.storeFile)
+	write.POST("/vector_stores", s.createStore)
+	write.DELETE("/vector_stores/:id", s.deleteStore)
+	write.POST("/vector_stores/:id/files", s.tenantWide, s.addStoreFile)
+	write.DELETE("/vector_stores/:id/files/:file", s.removeStoreFile)
+	read.GET("/files", s.tenantWide, s.files)
+	read.GET("/files/:id", s.tenantWide, s.file)
+	read.GET("/files/:id/content", s.tenantWide, s.fileContent)
+	write.POST("/files", s.tenantWide, s.createFile)
+	write.DELETE("/files/:id", s.tenantWide, s.deleteFile)
 	admin := v1.Group("", s.may(Admin), s.haveKeys)
 	admin.GET("/keys", s.keys)
 	admin.POST("/keys", s.createKey)
@@ -70,7 +89,7 @@ func (s *Server) routes() http.Handler {
 	admin.DELETE("/keys/:id", s.revokeKey)
 	admin.GET("/audit", s.auditLog)
 
-	files := http.FileServerFS(web.Files())
+	static := http.FileServerFS(web.Files())
 	r.NoRoute(func(c *gin.Context) {
 		method, path := c.Request.Method, c.Request.URL.Path
 		if method != http.MethodGet && method != http.MethodHead || strings.HasPrefix(path, "/v1/") {
@@ -78,7 +97,7 @@ func (s *Server) routes() http.Handler {
 			return
 		}
 		c.Header("Cache-Control", "no-cache") // the page changes with the binary
-		files.ServeHTTP(c.Writer, c.Request)
+		static.ServeHTTP(c.Writer, c.Request)
 	})
 	r.NoMethod(func(c *gin.Context) { // gin has set Allow
 		if c.Request.Method == http.MethodOptions {
@@ -172,7 +191,7 @@ func (s *Server) patience(c *gin.Context) {
 		_ = control.SetReadDeadline(time.Now().Add(s.config.ReadTimeout))
 	}
 	limit := int64(bodyLimit)
-	if c.Request.Method == http.MethodPost && c.FullPath() == "/v1/documents" || c.Request.Method == http.MethodPatch {
+	if c.Request.Method == http.MethodPost && (c.FullPath() == "/v1/documents" || c.FullPath() == "/v1/files") || c.Request.Method == http.MethodPatch {
 		limit = s.config.UploadBytes
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, &patientBody{ReadCloser: c.Request.Body, control: control, timeout: s.config.ReadTimeout}, limit)

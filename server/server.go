@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,6 +24,8 @@ type Config struct {
 	APIKey       string        // the server's own key, which permits everything in the default tenant; "" means that there is none
 	NeedKey      bool          // refuse requests without a key, also on loopback; without it an APIKey alone makes keys necessary
 	UploadBytes  int64         // largest upload; 0 means 256 MiB
+	KeepAnswers  time.Duration // records of answers are removed after that time; 0 means 30 days
+	KeepAudit    time.Duration // entries of the audit log are removed after that time; 0 means one year
 	KeepVersions time.Duration // how long versions of documents that were replaced can be cited; 0: for ever
 	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
 	Version      string        // of the program, for the metrics
@@ -45,6 +48,7 @@ func (c *Config) fill() {
 	if c.PingEvery <= 0 {
 		c.PingEvery = 15 * time.Second
 	}
+	c.KeepAnswers, c.KeepAudit = cmp.Or(c.KeepAnswers, 30*24*time.Hour), cmp.Or(c.KeepAudit, 365*24*time.Hour)
 	for _, timeout := range []*time.Duration{&c.WriteTimeout, &c.ReadTimeout, &c.DrainTime} {
 		if *timeout <= 0 {
 			*timeout = 30 * time.Second
@@ -63,7 +67,7 @@ type Pipeline interface {
 	Run(ctx context.Context, tenant, corpus string, paths []string, progress func(ingest.Progress)) (ingest.Report, error)
 }
 
-// Parts are what the routes call; Reranker and Keys may be nil.
+// Parts are what the routes call; Reranker, Keys and Files may be nil.
 type Parts struct {
 	Answerer  Answerer
 	Retriever Retriever
@@ -71,6 +75,7 @@ type Parts struct {
 	Keys      Keys
 	Uploads   Uploads
 	Jobs      Jobs
+	Files     Files
 	Pipeline  Pipeline
 	Embedder  embed.Embedder
 	Reranker  retrieve.Reranker
@@ -86,6 +91,7 @@ type Server struct {
 	metrics *metrics
 	gate    *gate
 	running running
+	filing  chan struct{} // one place per file of /v1/files in memory
 	arrived chan struct{} // has room for one: documents wait to be worked on
 	handler http.Handler
 }
@@ -105,7 +111,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{
 		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version),
-		gate: newGate(c.Requests), arrived: make(chan struct{}, 1),
+		gate: newGate(c.Requests), filing: make(chan struct{}, filesAtOnce), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()
 	return s, nil

@@ -128,7 +128,7 @@ func idempotencyKey(c *gin.Context) string { return c.GetHeader("Idempotency-Key
 func checkTarget(corpus, target string) error {
 	switch {
 	case !corpusName.MatchString(corpus):
-		return invalid("corpus", "corpus %q: a name has 1 to 64 letters, digits, dots, dashes and underscores and begins with a letter or digit", corpus)
+		return invalidCorpus("corpus", corpus)
 	case target == "":
 		return invalid("path", "the file has no name; give one in the field path")
 	case len(target) > maxPath || !utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl):

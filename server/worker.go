@@ -87,7 +87,7 @@ func (s *Server) maintain(ctx context.Context) {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	for {
-		if err := s.Library.Maintain(ctx, store.Retention{Retired: s.config.KeepVersions}); err != nil && ctx.Err() == nil {
+		if err := s.Library.Maintain(ctx, store.Retention{Retired: s.config.KeepVersions, Answers: s.config.KeepAnswers, Audit: s.config.KeepAudit}); err != nil && ctx.Err() == nil {
 			s.log.Error("maintenance failed; it is tried again", "error", err, "retry_s", maintainEvery.Seconds())
 		}
 		select {

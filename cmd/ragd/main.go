@@ -20,6 +20,7 @@ type commands struct {
 
 	Demo    demoCmd    `cmd:"" help:"Everything at once on the sample corpus: models, database, three questions, the page. Start here."`
 	Serve   serveCmd   `cmd:"" help:"Serve the page and the HTTP API."`
+	Mcp     mcpCmd     `cmd:"" name:"mcp" help:"Be a tool of another program: search, read and ask over the Model Context Protocol on standard input and output."`
 	Keys    keysCmd    `cmd:"" help:"Make, list, rotate and revoke API keys; show what was done with them."`
 	Ask     askCmd     `cmd:"" help:"Ask a question and read the cited answer."`
 	Inspect inspectCmd `cmd:"" help:"Show how an answer came about; write it again; say which passage carried it."`

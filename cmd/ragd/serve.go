@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"ragd/answer"
 	"ragd/server"
 )
 
@@ -47,19 +46,19 @@ func (k serveCmd) key() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// serve opens everything and serves until ctx ends.
-func (a *app) serve(ctx ctxBinding, c server.Config) error {
+// parts opens everything that a server needs.
+func (a *app) parts(ctx ctxBinding) (p server.Parts, err error) {
 	retriever, err := a.openRetriever(ctx)
 	if err != nil {
-		return err
+		return p, err
 	}
 	engine, err := a.openEngine(ctx)
 	if err != nil {
-		return err
+		return p, err
 	}
 	pipeline, err := a.openPipeline(ctx)
 	if err != nil {
-		return err
+		return p, err
 	}
 	background, err := a.openBackgroundEmbedder(ctx)
 	if err != nil {
@@ -68,6 +67,21 @@ func (a *app) serve(ctx ctxBinding, c server.Config) error {
 	pipeline.Embedder = background
 	reranker, err := a.openReranker(ctx)
 	if err != nil {
+		return p, err
+	}
+	answerer, err := a.openAnswerer(ctx)
+	if err != nil {
+		return p, err
+	}
+	return server.Parts{
+		Answerer: answerer, Retriever: retriever, Library: a.db, Uploads: a.db, Jobs: a.db, Keys: a.db, Files: a.db, Pipeline: pipeline, Embedder: a.embedder, Reranker: reranker, Engine: engine,
+	}, nil
+}
+
+// serve opens everything and serves until ctx ends.
+func (a *app) serve(ctx ctxBinding, c server.Config) error {
+	parts, err := a.parts(ctx)
+	if err != nil {
 		return err
 	}
 	hasKeys, err := a.db.HasKeys(ctx)
@@ -75,14 +89,11 @@ func (a *app) serve(ctx ctxBinding, c server.Config) error {
 		return err
 	}
 	c.NeedKey = c.NeedKey || hasKeys
-	s, err := server.New(server.Parts{
-		Answerer: answer.New(retriever, engine, answer.Config{}), Retriever: retriever, Library: a.db, Uploads: a.db, Jobs: a.db, Keys: a.db, Pipeline: pipeline, Embedder: a.embedder,
-		Reranker: reranker, Engine: engine,
-	}, c, a.log)
+	s, err := server.New(parts, c, a.log)
 	if err != nil {
 		return err
 	}
-	a.progress.step("%s: %s", engine.Name(), engine.Memory())
+	a.progress.step("%s: %s", parts.Engine.Name(), parts.Engine.Memory())
 	return s.Serve(ctx, func(address string) {
 		a.progress.step("ragd serves http://%s (stop with Ctrl-C)", address)
 	})
