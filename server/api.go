@@ -82,6 +82,7 @@ func citationOf(c answer.Citation) citationJSON {
 
 // answerJSON is the body of an answer.
 type answerJSON struct {
+	ID          string          `json:"id,omitempty"` // of the record: GET /v1/answers/{id}
 	Question    string          `json:"question"`
 	Query       string          `json:"query"` // as searched
 	Text        string          `json:"text"`
@@ -129,7 +130,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 func answerOf(a *answer.Answer) answerJSON {
 	j := answerJSON{
-		Question: a.Question, Query: a.Query, Text: a.Text, Abstained: a.Abstained, Reason: a.Reason,
+		ID: a.ID, Question: a.Question, Query: a.Query, Text: a.Text, Abstained: a.Abstained, Reason: a.Reason,
 		Citations: []citationJSON{}, Unsupported: []statementJSON{}, Sources: sourcesOf(a.Sources),
 		Budget: budgetJSON{a.Budget.Context, a.Budget.System, a.Budget.Passages, a.Budget.History, a.Budget.Question, a.Budget.Answer, a.Budget.Dropped},
 		Usage:  usageJSON{a.Usage.PromptTokens, a.Usage.CachedTokens, a.Usage.OutputTokens},

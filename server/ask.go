@@ -99,6 +99,7 @@ func (s *Server) ask(c *gin.Context) {
 // askStream sends an answer as events: sources, text, citation, then done or error.
 func (s *Server) askStream(c *gin.Context, q answer.Question) {
 	out := s.openStream(c, true)
+	out.resume(c.GetHeader("Last-Event-ID"))
 	defer out.close()
 	for event, err := range s.Answerer.Answer(c.Request.Context(), q) {
 		if err != nil {
@@ -109,6 +110,7 @@ func (s *Server) askStream(c *gin.Context, q answer.Question) {
 			return // the client left; leaving the loop ends the sequence, which cancels the generation
 		}
 	}
+	out.release()
 }
 
 func (s *Server) sendEvent(c *gin.Context, out *stream, e answer.Event) error {
@@ -130,6 +132,7 @@ func (s *Server) sendEvent(c *gin.Context, out *stream, e answer.Event) error {
 // answered counts and logs one answer, without its text.
 func (s *Server) answered(c *gin.Context, a *answer.Answer) {
 	s.metrics.answered(a)
+	s.keep(c.Request.Context(), s.tenant(c), a)
 	s.charge(c.Request.Context(), caller(c), a.Usage.PromptTokens+a.Usage.OutputTokens)
 	s.log.Info("answered", slog.String("request_id", requestID(c)), slog.Bool("abstained", a.Abstained), slog.Int("citations", len(a.Citations)),
 		slog.Int("prompt_tokens", a.Usage.PromptTokens), slog.Int("cached_tokens", a.Usage.CachedTokens), slog.Int("output_tokens", a.Usage.OutputTokens),

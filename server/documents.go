@@ -27,6 +27,7 @@ type Library interface {
 	DocumentByPath(ctx context.Context, tenant, corpus, path string) (store.Document, error)
 	CreateCorpus(ctx context.Context, tenant, name string, index ingest.Index) error
 	DeleteCorpus(ctx context.Context, tenant, name string) error
+	Original(ctx context.Context, tenant string, id retrieve.DocumentID) (store.Original, error)
 	DeleteDocument(ctx context.Context, tenant string, id retrieve.DocumentID) error
 	Excerpt(ctx context.Context, id retrieve.PassageID, margin int, f retrieve.Filter) (store.Excerpt, error)
 }

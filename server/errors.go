@@ -59,6 +59,7 @@ var statuses = []struct {
 	{errStopping, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
 	{llm.ErrClosed, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
 	{llm.ErrUnhealthy, http.StatusServiceUnavailable, "engine_unhealthy", "the language model stopped after an internal error; ragd has to be restarted"},
+	{ingest.ErrNoPage, http.StatusNotFound, "not_found", ""},
 	{errNoCorpus, http.StatusNotFound, "not_found", ""},
 	{store.ErrNotFound, http.StatusNotFound, "not_found", ""},
 	{store.ErrDiskFull, http.StatusInsufficientStorage, "disk_full", "the database's disk is full; what was stored before is kept"},

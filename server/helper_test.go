@@ -255,6 +255,11 @@ func (f *fakes) DeleteDocument(ctx context.Context, tenant string, id retrieve.D
 	})
 }
 
+func (f *fakes) Original(_ context.Context, _ string, id retrieve.DocumentID) (store.Original, error) {
+	d, err := f.find(func(d store.Document) bool { return d.ID == id })
+	return store.Original{Corpus: d.Corpus, Kind: d.Kind}, err
+}
+
 func (f *fakes) CreateCorpus(_ context.Context, _, name string, index ingest.Index) error {
 	return f.locked(func() error { f.corpora = append(f.corpora, store.Corpus{Name: name, Index: index}); return nil })
 }

@@ -71,7 +71,7 @@ func (r keyRequest) check() error {
 	return nil
 }
 
-var errNoKeys = &badRequest{status: http.StatusNotImplemented, code: "no_keys", message: "this server has no place for keys"}
+var errNoKeys = &badRequest{status: http.StatusNotImplemented, code: "not_configured", message: "this server keeps no keys, files and answers"}
 
 // whoami is GET /v1/key: what the key that was sent permits.
 func (s *Server) whoami(c *gin.Context) { s.reply(c, http.StatusOK, keyOf(caller(c), "")) }

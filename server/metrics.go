@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"ragd/answer"
 	"ragd/llm"
+	"ragd/store"
 )
 
 // metrics are what /metrics shows. Each server has its own registry, so that tests can run several.
@@ -29,7 +31,7 @@ type metrics struct {
 // seconds are bucket bounds from a cache hit to a long answer on a slow machine.
 var seconds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80}
 
-func newMetrics(engine *llm.Engine, version string) *metrics {
+func newMetrics(engine *llm.Engine, version string, waiting func(context.Context) ([]store.Waiting, error)) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ragd_http_requests_total", Help: "Requests by route and status."}, []string{"route", "status"}),
@@ -46,6 +48,7 @@ func newMetrics(engine *llm.Engine, version string) *metrics {
 	m.registry.MustRegister(m.requests, m.latency, m.answers, m.firstToken, m.perToken, m.queued, m.tokens, m.retrieval,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(engineGauges(engine)...)
+	m.registry.MustRegister(backlog{waiting})
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ragd_build_info", Help: "Always 1; the labels say what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "model": engine.Name()}}, func() float64 { return 1 }))
 	return m
@@ -69,6 +72,36 @@ func engineGauges(engine *llm.Engine) []prometheus.Collector {
 		counter("ragd_cancelled_total", "Generations that were cancelled.", func(s llm.Stats) int64 { return s.Cancelled }),
 		gauge("ragd_kv_pages_cached", "Pages that hold prefixes for reuse.", func(s llm.Stats) float64 { return float64(s.CachedPages) }),
 	}
+}
+
+// backlog asks the database, when metrics are read, what waits to be ingested, in all processes. While it cannot be asked there are no values.
+type backlog struct {
+	waiting func(context.Context) ([]store.Waiting, error)
+}
+
+var (
+	backlogSize = prometheus.NewDesc("ragd_ingest_waiting", "Versions of documents that wait to be ingested or are being worked on.", nil, nil)
+	backlogAge  = prometheus.NewDesc("ragd_ingest_lag_seconds", "How long the oldest of them has waited.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (backlog) Describe(out chan<- *prometheus.Desc) { out <- backlogSize; out <- backlogAge }
+
+// Collect implements [prometheus.Collector].
+func (b backlog) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	all, err := b.waiting(ctx)
+	if err != nil {
+		return
+	}
+	size, age := int64(0), time.Duration(0)
+	for _, w := range all {
+		size += w.Versions
+		age = max(age, time.Since(w.Oldest))
+	}
+	out <- prometheus.MustNewConstMetric(backlogSize, prometheus.GaugeValue, float64(size))
+	out <- prometheus.MustNewConstMetric(backlogAge, prometheus.GaugeValue, age.Seconds())
 }
 
 // observe counts and times one request of the API.

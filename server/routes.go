@@ -50,7 +50,12 @@ func (s *Server) routes() http.Handler {
 	read.GET("/documents", s.documents)
 	read.GET("/documents/:id", s.document)
 	read.GET("/jobs", s.jobs)
+	read.GET("/documents/:id/pages/:page", s.pageImage)
+	read.GET("/documents/:id/boxes", s.boxes)
 	read.GET("/passages/:id", s.passage)
+	read.GET("/answers/:id", s.inspect)
+	read.POST("/answers/:id/feedback", s.giveFeedback)
+	read.GET("/feedback", s.feedback)
 	read.GET("/models", s.models)
 	read.POST("/chat/completions", s.chatCompletions)
 	read.POST("/embeddings", s.embeddings)
@@ -151,7 +156,7 @@ func (s *Server) secure(c *gin.Context) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	if strings.HasPrefix(c.Request.URL.Path, "/v1/") {
 		h.Set("Cache-Control", "no-store") // documents do not belong in a browser's cache
 	}

@@ -67,7 +67,7 @@ type Pipeline interface {
 	Run(ctx context.Context, tenant, corpus string, paths []string, progress func(ingest.Progress)) (ingest.Report, error)
 }
 
-// Parts are what the routes call; Reranker, Keys and Files may be nil.
+// Parts are what the routes call; Reranker, Keys, Files and Answers may be nil.
 type Parts struct {
 	Answerer  Answerer
 	Retriever Retriever
@@ -76,6 +76,7 @@ type Parts struct {
 	Uploads   Uploads
 	Jobs      Jobs
 	Files     Files
+	Answers   Answers
 	Pipeline  Pipeline
 	Embedder  embed.Embedder
 	Reranker  retrieve.Reranker
@@ -110,7 +111,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 		return nil, ErrKeyNeeded
 	}
 	s := &Server{
-		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version),
+		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version, p.Library.Waiting),
 		gate: newGate(c.Requests), filing: make(chan struct{}, filesAtOnce), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()

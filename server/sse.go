@@ -3,7 +3,11 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"hash"
+	"hash/fnv"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +22,10 @@ type stream struct {
 	control  *http.ResponseController
 	numbered bool // events have a name and an id; OpenAI-shaped ones have neither
 
+	seen, seenHash uint64 // events that the client has from an earlier connection, and their hash
+	held           []byte // those of them that were made again
+	hash           hash.Hash64
+
 	mu       sync.Mutex // a ping may come while an event is written
 	opened   bool
 	events   int
@@ -27,7 +35,7 @@ type stream struct {
 }
 
 func (s *Server) openStream(c *gin.Context, numbered bool) *stream {
-	out := &stream{server: s, c: c, control: http.NewResponseController(c.Writer), numbered: numbered, stopPing: make(chan struct{})}
+	out := &stream{server: s, c: c, control: http.NewResponseController(c.Writer), numbered: numbered, hash: fnv.New64a(), stopPing: make(chan struct{})}
 	out.pinging.Go(out.ping)
 	return out
 }
@@ -49,17 +57,57 @@ func (s *stream) ping() {
 
 // send writes one event.
 func (s *stream) send(event string, data any) error {
-	var b bytes.Buffer
-	if s.numbered {
-		s.events++
-		fmt.Fprintf(&b, "id: %s-%d\nevent: %s\n", requestID(s.c), s.events, event)
-	}
-	b.WriteString("data: ")
-	if err := encode(&b, data); err != nil { // ends with a line feed
+	var body, b bytes.Buffer
+	if err := encode(&body, data); err != nil { // ends with a line feed
 		return fmt.Errorf("server: event %s: %w", event, err)
 	}
-	b.WriteByte('\n')
+	if s.numbered {
+		s.events++
+		_, _ = fmt.Fprintf(s.hash, "%s\n%s", event, body.Bytes()) // a hash takes everything
+		fmt.Fprintf(&b, "id: %s-%d-%016x\nevent: %s\n", requestID(s.c), s.events, s.hash.Sum64(), event)
+	}
+	fmt.Fprintf(&b, "data: %s\n", body.Bytes())
+	if uint64(s.events) <= s.seen {
+		return s.catchUp(b.Bytes())
+	}
 	return s.write(b.Bytes())
+}
+
+// resume lets the stream go on behind the event with an id that an earlier connection got. Nothing is kept for that, on any server: the same request
+// gives the same events, so they are made again, much of it from caches, and those that the client has are left out.
+func (s *stream) resume(lastEventID string) {
+	parts := strings.Split(lastEventID, "-")
+	if len(parts) < 3 {
+		return
+	}
+	seen, err := strconv.ParseUint(parts[len(parts)-2], 10, 31)
+	sum, hashErr := strconv.ParseUint(parts[len(parts)-1], 16, 64)
+	if err == nil && hashErr == nil {
+		s.seen, s.seenHash = seen, sum
+	}
+}
+
+// catchUp holds an event back that the client has. If it turns out that it has others, because documents changed meanwhile or the request is another
+// one, the event restart tells it to forget them, and all follow.
+func (s *stream) catchUp(event []byte) error {
+	s.held = append(s.held, event...)
+	if uint64(s.events) < s.seen {
+		return nil
+	}
+	held := s.held
+	s.held, s.seen = nil, 0
+	if s.hash.Sum64() == s.seenHash {
+		return nil
+	}
+	return s.write(append([]byte("event: restart\ndata: {}\n\n"), held...))
+}
+
+// release ends the wait for events that the client has and that did not come again.
+func (s *stream) release() {
+	if len(s.held) > 0 {
+		_ = s.write(append([]byte("event: restart\ndata: {}\n\n"), s.held...)) // its only error is that the client left
+		s.held, s.seen = nil, 0
+	}
 }
 
 // write sends what a client must take within the write timeout: one that stops reading loses its stream, not a goroutine of the server.
@@ -92,6 +140,7 @@ func (s *stream) close() {
 // fail closes the stream with err: as an ordinary response when nothing was sent yet, else as an event.
 func (s *stream) fail(err error) {
 	s.close()
+	s.release()
 	if !s.opened {
 		s.server.fail(s.c, err)
 		return

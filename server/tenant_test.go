@@ -37,7 +37,7 @@ func whole(t *testing.T, database string, c server.Config) (*harness, *store.Sto
 	}}
 	retriever := retrieve.New(db, words{}, nil, retrieve.Config{})
 	url, stop, ended := start(t, server.Parts{
-		Answerer: answer.New(retriever, testEngine(t), answer.Config{Passages: 2, PassageTokens: 200, MaxTokens: 12}), Retriever: retriever, Library: db, Uploads: db, Jobs: db, Keys: db, Files: db,
+		Answerer: answer.New(retriever, testEngine(t), answer.Config{Passages: 2, PassageTokens: 200, MaxTokens: 12}), Retriever: retriever, Library: db, Uploads: db, Jobs: db, Keys: db, Files: db, Answers: db,
 		Pipeline: &ingest.Pipeline{Store: db, Embedder: words{}, Splitter: splitter}, Embedder: words{}, Engine: testEngine(t),
 	}, c)
 	h := &harness{T: t, url: url, client: &http.Client{Transport: &http.Transport{}}, header: http.Header{}}

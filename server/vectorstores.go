@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -146,16 +147,19 @@ func (s *Server) putFile(c *gin.Context, corpus, id string) (store.Document, err
 	if err != nil {
 		return store.Document{}, err
 	}
-	candidate := ingest.Candidate{}
-	candidate.Tenant, candidate.Corpus, candidate.Path = tenant, corpus, pathOfFile(f)
-	outcome, _, err := s.Pipeline.Add(ctx, candidate, data)
+	u, _, err := s.Uploads.CreateUpload(ctx, tenant, store.Upload{Size: int64(len(data))})
 	if err != nil {
 		return store.Document{}, err
 	}
-	if outcome == ingest.Queued {
-		s.wake()
+	defer s.drop(c, u.ID)
+	if _, err = s.Uploads.AppendUpload(ctx, tenant, u.ID, 0, bytes.NewReader(data)); err != nil {
+		return store.Document{}, err
 	}
-	return s.Library.DocumentByPath(ctx, tenant, corpus, candidate.Path)
+	done, err := s.finish(c, store.Upload{ID: u.ID, Corpus: corpus, Path: pathOfFile(f)})
+	if err != nil {
+		return store.Document{}, err
+	}
+	return s.Library.DocumentByID(ctx, tenant, done.Document)
 }
 
 // storeFileOf describes a document as a file of a vector store.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"ragd/catalog"
 	"ragd/llm/kernel"
@@ -23,7 +26,7 @@ type finding struct {
 // Run checks what ragd depends on, from the processor to the database, and fails when something must be done first.
 func (doctorCmd) Run(ctx ctxBinding, a *app) error {
 	var todo int
-	for _, check := range []func(context.Context, *app) finding{checkProcessor, checkMemory, checkModels, checkPip, checkDatabase} {
+	for _, check := range []func(context.Context, *app) finding{checkProcessor, checkMemory, checkModels, checkPip, checkDisk, checkDatabase, checkTenants} {
 		f := check(ctx, a)
 		mark := "ok  "
 		if f.advice != "" {
@@ -103,4 +106,65 @@ func checkDatabase(ctx context.Context, a *app) finding {
 		return finding{name: "database", detail: where, advice: err.Error()}
 	}
 	return finding{name: "database", detail: where}
+}
+
+// minFreeBytes is room for the private Postgres, a set of models and some documents.
+const minFreeBytes = 4 << 30
+
+// checkDisk looks where models and the private database lie.
+func checkDisk(_ context.Context, a *app) finding {
+	f := finding{name: "disk"}
+	for _, dir := range []string{a.DataDir, catalog.Dir()} {
+		free, err := freeBytes(dir)
+		if err != nil {
+			continue // the folder is made when it is needed
+		}
+		f.detail += fmt.Sprintf("%.1f GiB free at %s  ", float64(free)/(1<<30), dir)
+		if free < minFreeBytes {
+			f.advice = fmt.Sprintf("less than %d GiB are free at %s: make room, or choose other folders with RAGD_DATA and RAGD_MODELS", minFreeBytes>>30, dir)
+		}
+	}
+	f.detail = strings.TrimSpace(f.detail)
+	return f
+}
+
+// freeBytes is what a user may still write at the nearest folder above path that exists.
+func freeBytes(path string) (uint64, error) {
+	for {
+		var s syscall.Statfs_t
+		err := syscall.Statfs(path, &s)
+		if err == nil {
+			return s.Bavail * uint64(s.Bsize), nil
+		}
+		parent := filepath.Dir(path)
+		if !errors.Is(err, fs.ErrNotExist) || parent == path {
+			return 0, err
+		}
+		path = parent
+	}
+}
+
+// checkTenants says how requests are kept apart.
+func checkTenants(ctx context.Context, a *app) finding {
+	f := finding{name: "access"}
+	if a.db == nil {
+		f.detail = "not checked: no database"
+		return f
+	}
+	hasKeys, err := a.db.HasKeys(ctx)
+	confines, err2 := a.db.Confines(ctx)
+	if err = errors.Join(err, err2); err != nil {
+		f.advice = err.Error()
+		return f
+	}
+	f.detail = "no keys: ragd serves on this machine only"
+	if hasKeys {
+		f.detail = "keys are needed; ragd keys list"
+	}
+	if confines {
+		f.detail += "; row-level security is in force"
+	} else {
+		f.advice = "row-level security is off: let a superuser run CREATE ROLE ragd_tenant NOLOGIN; GRANT ragd_tenant TO the user of DATABASE_URL, and restart ragd"
+	}
+	return f
 }

@@ -18,22 +18,24 @@ import (
 type commands struct {
 	globals
 
-	Demo    demoCmd    `cmd:"" help:"Everything at once on the sample corpus: models, database, three questions, the page. Start here."`
-	Serve   serveCmd   `cmd:"" help:"Serve the page and the HTTP API."`
-	Mcp     mcpCmd     `cmd:"" name:"mcp" help:"Be a tool of another program: search, read and ask over the Model Context Protocol on standard input and output."`
-	Keys    keysCmd    `cmd:"" help:"Make, list, rotate and revoke API keys; show what was done with them."`
-	Ask     askCmd     `cmd:"" help:"Ask a question and read the cited answer."`
-	Inspect inspectCmd `cmd:"" help:"Show how an answer came about; write it again; say which passage carried it."`
-	Ingest  ingestCmd  `cmd:"" help:"Read files and folders into a corpus; unchanged files are skipped, an interrupted run goes on."`
-	Parse   parseCmd   `cmd:"" help:"Show what ragd reads out of one file (no database needed)."`
-	Models  modelsCmd  `cmd:"" help:"List, fetch, verify, remove and probe models."`
-	Eval    evalCmd    `cmd:"" help:"Measure retrieval on a set of questions with known passages."`
-	Bench   benchCmd   `cmd:"" help:"Measure speed and memory on this machine, beside other engines if asked."`
-	Distill distillCmd `cmd:"" help:"Train small models on your own text and questions, in minutes, on this machine."`
-	Doctor  doctorCmd  `cmd:"" help:"Check models, database, memory and processor, and say what to do."`
-	Migrate migrateCmd `cmd:"" help:"Bring the database schema up to date (or to another version, with --to)."`
-	Config  configCmd  `cmd:"" help:"Print the configuration in force."`
-	Version versionCmd `cmd:"" help:"Print version, platform and kernel path."`
+	Demo       demoCmd       `cmd:"" help:"Everything at once on the sample corpus: models, database, three questions, the page. Start here."`
+	Serve      serveCmd      `cmd:"" help:"Serve the page and the HTTP API."`
+	Mcp        mcpCmd        `cmd:"" name:"mcp" help:"Be a tool of another program: search, read and ask over the Model Context Protocol on standard input and output."`
+	Keys       keysCmd       `cmd:"" help:"Make, list, rotate and revoke API keys; show what was done with them."`
+	Ask        askCmd        `cmd:"" help:"Ask a question and read the cited answer."`
+	Inspect    inspectCmd    `cmd:"" help:"Show how an answer came about; write it again; say which passage carried it."`
+	Ingest     ingestCmd     `cmd:"" help:"Read files and folders into a corpus; unchanged files are skipped, an interrupted run goes on."`
+	Parse      parseCmd      `cmd:"" help:"Show what ragd reads out of one file (no database needed)."`
+	Models     modelsCmd     `cmd:"" help:"List, fetch, verify, remove and probe models."`
+	Eval       evalCmd       `cmd:"" help:"Measure retrieval on a set of questions with known passages."`
+	Bench      benchCmd      `cmd:"" help:"Measure speed and memory on this machine, beside other engines if asked."`
+	Distill    distillCmd    `cmd:"" help:"Train small models on your own text and questions, in minutes, on this machine."`
+	Doctor     doctorCmd     `cmd:"" help:"Check models, database, memory and processor, and say what to do."`
+	Migrate    migrateCmd    `cmd:"" help:"Bring the database schema up to date (or to another version, with --to)."`
+	Config     configCmd     `cmd:"" help:"Print the configuration in force."`
+	Version    versionCmd    `cmd:"" help:"Print version, platform and kernel path."`
+	Health     healthCmd     `cmd:"" help:"Ask a running server whether it is ready; for health checks."`
+	Completion completionCmd `cmd:"" help:"Print a script that lets bash, zsh or fish complete ragd's command line."`
 }
 
 func main() {

@@ -74,7 +74,7 @@ func (a *app) parts(ctx ctxBinding) (p server.Parts, err error) {
 		return p, err
 	}
 	return server.Parts{
-		Answerer: answerer, Retriever: retriever, Library: a.db, Uploads: a.db, Jobs: a.db, Keys: a.db, Files: a.db, Pipeline: pipeline, Embedder: a.embedder, Reranker: reranker, Engine: engine,
+		Answerer: answerer, Retriever: retriever, Library: a.db, Uploads: a.db, Jobs: a.db, Keys: a.db, Files: a.db, Answers: a.db, Pipeline: pipeline, Embedder: a.embedder, Reranker: reranker, Engine: engine,
 	}, nil
 }
 

@@ -39,6 +39,26 @@ export async function request(path, options = {}) {
 
 export const getJSON = async (path, options) => (await request(path, options)).json();
 
+// upload sends a form and tells how much of it has gone: fetch cannot. Refusals are Errors, as those of request.
+export function upload(path, form, progress) {
+  return new Promise((resolve, reject) => {
+    const xhr = new XMLHttpRequest();
+    xhr.open("POST", path);
+    const key = sessionStorage.getItem(stored);
+    if (key) xhr.setRequestHeader("Authorization", "Bearer " + key);
+    xhr.upload.addEventListener("progress", (e) => { if (e.lengthComputable) progress(e.loaded / e.total); });
+    xhr.addEventListener("error", () => reject(new Error("The server cannot be reached. Is ragd still running?")));
+    xhr.addEventListener("load", async () => {
+      let body = {};
+      try { body = JSON.parse(xhr.responseText); } catch { /* not ragd's: keep the status line */ }
+      if (xhr.status < 300) resolve(body);
+      else if (xhr.status === 401 && await enterKey()) upload(path, form, progress).then(resolve, reject);
+      else reject(new Error(body.error?.message ?? `${xhr.status} ${xhr.statusText}`));
+    });
+    xhr.send(form);
+  });
+}
+
 // events yields the {event, data} records of a server-sent event stream.
 export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,7 +1,8 @@
 // Asking: the conversation, the streamed answer with its citation chips, and how the answer came about.
 
 import { $, el, announce } from "./dom.js";
-import { request, events } from "./api.js";
+import { request, getJSON, events } from "./api.js";
+import { judge, record } from "./inspect.js";
 import { showSource, closeSource, place } from "./source.js";
 
 const history = []; // turns of this conversation: {question, answer}
@@ -103,7 +104,7 @@ function newTurn(question) {
       article.classList.toggle("abstained", a.abstained);
       end(a.abstained ? el("p", { className: "hint", textContent: `Why: ${a.reason}.` }) : cited(a.citations),
         a.unsupported.length ? el("p", { className: "hint", textContent: "No passage supports the part that is underlined." }) : "",
-        a.query === a.question ? "" : el("p", { className: "hint", textContent: `Searched for: ${a.query}` }), inspect(a));
+        a.query === a.question ? "" : el("p", { className: "hint", textContent: `Searched for: ${a.query}` }), a.id ? judge(a.id) : "", inspect(a));
       underline(reply, a);
       history.push({ question: a.question, answer: a.text });
       $("question").placeholder = "Ask a follow-up question";
@@ -183,8 +184,10 @@ function inspect(a) {
   const list = el("ol", {}, ...a.sources.map((s) => el("li", { value: s.marker }, opensSource(s, place(s)),
     el("span", { className: "hint", textContent: [s.rerank == null ? "" : `relevance ${s.rerank.toFixed(1)}`, s.dense == null ? "" : `similarity ${s.dense.toFixed(2)}`,
       s.lexical == null ? "" : `BM25 ${s.lexical.toFixed(1)}`].filter(Boolean).join(" · ") }))));
-  return el("details", {},
+  const details = el("details", {},
     el("summary", { textContent: `${count(a.sources.length, "passage")} read · ${a.sources.length ? `first word after ${seconds(t.first_token_ms)} · ` : ""}${seconds(t.total_ms)} in all` }),
     ...(a.sources.length ? [list, bar, legend, el("p", { textContent: `${u.prompt_tokens} prompt tokens, ${u.cached_tokens} of them from the cache; ${u.output_tokens} written.` })] : []),
     el("p", { textContent: `Embedding ${seconds(t.embed_ms)}, search ${seconds(Math.max(t.dense_ms, t.lexical_ms))}, second reading ${seconds(t.rerank_ms)}, waiting ${seconds(t.queue_ms)}, prompt ${seconds(t.prefill_ms)}, writing ${seconds(t.decode_ms)}.` }));
+  if (a.id) record(details, () => getJSON(`v1/answers/${encodeURIComponent(a.id)}`), opensSource);
+  return details;
 }

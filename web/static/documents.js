@@ -1,7 +1,7 @@
 // Documents: the list with its states, uploading and deleting; and the corpora, which the form for questions offers, too.
 
 import { $, el, announce, choose } from "./dom.js";
-import { getJSON, request } from "./api.js";
+import { getJSON, request, upload as send } from "./api.js";
 
 const pageSize = 200;
 let polling = 0;
@@ -52,6 +52,25 @@ async function loadDocuments() {
   if (all.some((d) => d.state !== "live" && d.state !== "failed")) polling = setTimeout(refresh, 1000);
 }
 
+// corpusRow shows a corpus, with what can be done to it.
+function corpusRow(c) {
+  const parts = [`${c.documents} document${c.documents === 1 ? "" : "s"}`, c.waiting ? `${c.waiting} being read` : "", c.failed ? `${c.failed} failed` : ""];
+  const remove = el("button", { type: "button", className: "quiet", textContent: "Delete", "aria-label": `Delete corpus ${c.name}` });
+  remove.addEventListener("click", async () => {
+    $("confirm-text").textContent = `Delete the corpus ${c.name} with all its documents?`;
+    if (!await choose($("confirm"))) return;
+    try {
+      await request(`v1/corpora/${encodeURIComponent(c.name)}`, { method: "DELETE" });
+      announce(`Corpus ${c.name} was deleted`);
+    } catch (err) {
+      report(`${c.name}: ${err.message}`, "failed");
+    }
+    await refresh();
+    $("documents-title").focus();
+  });
+  return el("li", {}, el("span", { className: "name", textContent: c.name }), el("span", { className: "hint", textContent: parts.filter(Boolean).join(", ") }), remove);
+}
+
 async function loadCorpora() {
   const { corpora } = await getJSON("v1/corpora");
   const chosen = $("corpus").value;
@@ -59,6 +78,8 @@ async function loadCorpora() {
     ...corpora.map((c) => el("option", { value: c.name, textContent: c.name })));
   $("corpus").value = corpora.some((c) => c.name === chosen) ? chosen : "";
   $("corpus").hidden = corpora.length < 2;
+  $("corpora").replaceChildren(...corpora.map(corpusRow));
+  $("corpora").hidden = corpora.length === 0;
   $("corpus-names").replaceChildren(...corpora.map((c) => el("option", { value: c.name })));
   const sum = (field) => corpora.reduce((n, c) => n + c[field], 0);
   const documents = sum("documents"), waiting = sum("waiting");
@@ -88,7 +109,9 @@ async function upload(files) {
       const form = new FormData();
       form.append("corpus", $("upload-corpus").value);
       form.append("file", file);
-      const d = await getJSON("v1/documents", { method: "POST", body: form });
+      const meter = el("progress", { max: 1, value: 0, "aria-label": `Upload of ${file.name}` });
+      line.append(" ", meter);
+      const d = await send("v1/documents", form, (share) => { meter.value = share; });
       line.textContent = `${file.name}: ${d.state === "live" ? "unchanged, it is here already" : "received"}`;
     } catch (err) {
       line.textContent = `${file.name}: ${err.message}`;

@@ -1,7 +1,7 @@
 // The panel that shows a source: a passage between what stands around it, with the cited words marked.
 
 import { $, el, announce } from "./dom.js";
-import { getJSON } from "./api.js";
+import { getJSON, request } from "./api.js";
 
 let opener = null; // the button that opened the panel, which gets the focus back
 let shown = 0; // counts openings, so that a late response does not overwrite a newer one
@@ -17,18 +17,43 @@ export async function showSource(target, button) {
   $("source-title").textContent = (target.marker ? `${target.marker} · ` : "") + (target.title || target.path);
   $("source-meta").textContent = meta(target);
   $("source-text").replaceChildren(el("p", { className: "hint", textContent: "Loading…" }));
+  hidePage();
   $("source").hidden = false;
   document.body.classList.add("with-source");
   $("source").focus({ preventScroll: true });
   try {
     const passage = await getJSON(`v1/passages/${target.passage_id}`);
-    if (mine === shown) draw(passage, target);
+    if (mine !== shown) return;
+    draw(passage, target);
+    if (passage.page && passage.current && /\.pdf$/i.test(passage.path)) showPage(passage, target, mine);
   } catch (err) {
     if (mine === shown) $("source-text").replaceChildren(el("p", { className: "error", textContent: err.message }));
   }
 }
 
 const meta = (p) => [p.corpus, p.path, p.page ? `page ${p.page}` : "", p.heading === p.title ? "" : p.heading ?? ""].filter(Boolean).join(" · ");
+
+// showPage draws the page of a PDF with the cited words marked. The server draws it: a browser never sees the file. It needs the key, so the picture is
+// fetched and shown from memory.
+async function showPage(p, target, mine) {
+  const start = target.source_start ?? p.start, end = target.source_end ?? p.end;
+  const width = Math.min(2000, Math.round(Math.max(320, $("source").clientWidth - 48) * Math.min(2, devicePixelRatio)));
+  try {
+    const response = await request(`v1/documents/${p.document_id}/pages/${p.page}?width=${width}&start=${start}&end=${end}`);
+    const picture = await response.blob();
+    if (mine !== shown) return;
+    hidePage();
+    $("source-image").src = URL.createObjectURL(picture);
+    $("source-image").alt = `Page ${p.page} of ${p.title || p.path}, the cited words marked. The text follows.`;
+    $("source-page").hidden = false;
+  } catch { /* no picture: the text is there */ }
+}
+
+function hidePage() {
+  if ($("source-image").src) URL.revokeObjectURL($("source-image").src);
+  $("source-image").removeAttribute("src");
+  $("source-page").hidden = true;
+}
 
 // draw marks the bytes [source_start, source_end) of the document. Offsets count UTF-8 bytes, JavaScript's strings UTF-16 units: cut the bytes.
 function draw(p, target) {
@@ -51,6 +76,7 @@ function draw(p, target) {
 export function closeSource() {
   if ($("source").hidden) return;
   shown++;
+  hidePage();
   $("source").hidden = true;
   document.body.classList.remove("with-source");
   opener?.setAttribute("aria-expanded", "false");

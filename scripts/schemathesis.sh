@@ -1,0 +1,8 @@
+#!/bin/sh
+# Fuzzes a running ragd by its own description. The server should be one that can be thrown away: documents are added and deleted.
+#   python3 -m venv venv && venv/bin/pip install schemathesis
+#   ragd --data-dir /tmp/fuzz serve & PATH=venv/bin:$PATH scripts/schemathesis.sh http://127.0.0.1:8080
+set -eu
+url=$1
+exec schemathesis run "$url/openapi.yaml" --url "$url" --checks not_a_server_error,response_schema_conformance,content_type_conformance,status_code_conformance \
+  --exclude-path /metrics --max-examples "${2:-20}" --request-timeout 60 --seed 1
