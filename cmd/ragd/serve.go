@@ -62,7 +62,7 @@ func (a *app) parts(ctx ctxBinding) (p server.Parts, err error) {
 	}
 	background, err := a.openBackgroundEmbedder(ctx)
 	if err != nil {
-		return err
+		return p, err
 	}
 	pipeline.Embedder = background
 	reranker, err := a.openReranker(ctx)
