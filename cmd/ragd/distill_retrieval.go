@@ -24,7 +24,7 @@ type distillRetrievalCmd struct {
 	Questions   string  `help:"File of questions, one a line, that people asked of the corpus. Without it the answer model makes questions from passages." type:"existingfile" placeholder:"FILE"`
 	Limit       int     `help:"Training questions at most, and as many held-out ones." default:"200"`
 	Candidates  int     `help:"Passages per question that the cross-encoder judges." default:"20"`
-	Rank        int     `help:"Rank of the turn of the question's vector; 0 learns how to weigh the scores only." default:"8"`
+	Rank        int     `help:"Rank of a turn of the question's vector that is learned, too. It needs thousands of questions: with fewer it fits them alone (docs/distillation.md)." default:"0"`
 	Temperature float64 `help:"Softens the cross-encoder's relevance in training." default:"2"`
 	Seed        uint64  `help:"Seed of everything random." default:"1"`
 	Install     bool    `help:"Put the student in force if it gains."`
@@ -33,7 +33,7 @@ type distillRetrievalCmd struct {
 // Help is shown by ragd distill retrieval --help.
 func (distillRetrievalCmd) Help() string {
 	return `The cross-encoder reads the best passages for training questions; the student learns from its judgements to reach the same order from what the index
-says at once: cosine, BM25 and the ranks in both legs, after turning the question's vector. Documents are not embedded again, and asking costs no more.
+says at once: cosine, BM25 and the ranks in both legs. Documents are not embedded again, and asking costs no more.
 
 Questions that neither the student nor its early stopping has seen decide: the student is refused unless the lower end of the 95% interval of its gain in
 nDCG@10 is above zero for the hybrid ranking, and the ranking with the cross-encoder must not lose more than a point. Made questions are held out by document.
