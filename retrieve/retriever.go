@@ -97,7 +97,7 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	if err != nil {
 		return Result{}, err
 	}
-	fused := Fuse(Ranking{Hits: dense, Weight: 1}, Ranking{Hits: lexical, Weight: 1})
+	fused := r.config.Weights.Combine(dense, lexical)
 	if student != nil && (leg == LegHybrid || leg == LegRerank) {
 		fused = fuseBy(student, dense, lexical)
 	}
@@ -222,6 +222,6 @@ func (r *Retriever) rerank(ctx context.Context, student Student, query string, r
 		r.config.Weights.reread(ranked)
 		return nil
 	}
-	r.config.Weights.Order(ranked)
+	r.config.Weights.vote(ranked) // Fused is of all candidates, not of those that were fetched
 	return nil
 }

@@ -165,11 +165,11 @@ func TestStudentDecidesForItsCorpusOnly(t *testing.T) {
 }
 
 func TestACombinationGivesAMissingLegNothing(t *testing.T) {
-	dense := []retrieve.Hit{{ID: 1, Score: 0.9}, {ID: 2, Score: 0.7}, {ID: 4, Score: 0.5}}
+	dense := []retrieve.Hit{{ID: 1, Score: 1}, {ID: 2, Score: 0.75}, {ID: 4, Score: 0.5}}
 	lexical := []retrieve.Hit{{ID: 3, Score: 8}, {ID: 2, Score: 4}}
 	require.Equal(t, []retrieve.Hit{
-		{ID: 2, Score: (0.7-0.5)/(0.9-0.5) + 0.5*4.0/8, Rank: 1},
-		{ID: 1, Score: 1, Rank: 2},
+		{ID: 1, Score: 1, Rank: 1},
+		{ID: 2, Score: 0.5 + 0.5*0.5, Rank: 2},
 		{ID: 3, Score: 0.5, Rank: 3}, // lexical only: no credit from the dense leg
 		{ID: 4, Score: 0, Rank: 4},
 	}, retrieve.Weights{Dense: 1, Lexical: 0.5}.Combine(dense, lexical))
