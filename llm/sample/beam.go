@@ -8,9 +8,9 @@ import (
 
 // Hypothesis is a finished or unfinished answer of a beam search.
 type Hypothesis struct {
-	Tokens   []int32 // including the end token, if it ended with one
-	LogProbs []float32
-	Sum      float64 // of LogProbs
+	Tokens   []int32   // including the end token, if it ended with one
+	LogProbs []float32 // the model's own
+	Sum      float64   // of the log-probabilities among the tokens that were allowed; without masks, of LogProbs
 	Ended    bool
 }
 
@@ -29,7 +29,7 @@ type Extension struct {
 	LogProb float32
 }
 
-// Beams is a beam search over raw log-probabilities. A hypothesis of n tokens (the end token counts) scores
+// Beams is a beam search over the log-probabilities among the tokens that masks allow. A hypothesis of n tokens (the end token counts) scores
 // Sum / n^LengthPenalty, the correction of Hugging Face transformers: 0 compares plain sums and favours short answers,
 // 1 compares means. The search ends when Width hypotheses have ended and no live beam scores better than the worst of
 // them at its present length.
@@ -62,14 +62,18 @@ func (b *Beams) Step(rows [][]float32, masks [][]uint64) []Extension {
 	var scratch []float32
 	for i, logits := range rows {
 		z := logSumExp(logits)
+		allowed := z
 		if masks != nil && masks[i] != nil {
 			scratch = append(scratch[:0], logits...)
 			applyMask(scratch, masks[i])
 			logits = scratch
+			// A token that the grammar forces, like a citation marker, says nothing against a beam. Scored by what the model
+			// thinks of it, beams would avoid every end of a sentence that needs one.
+			allowed = logSumExp(logits)
 		}
 		for _, a := range highest(logits, 2*b.Width) { // enough even if half of them end
 			lp := float64(a.LogProb) - z
-			options = append(options, option{Extension{i, a.Token, float32(lp)}, live[i].Sum + lp})
+			options = append(options, option{Extension{i, a.Token, float32(lp)}, live[i].Sum + float64(a.LogProb) - allowed})
 		}
 	}
 	slices.SortFunc(options, func(x, y option) int {
