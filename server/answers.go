@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
@@ -30,7 +29,6 @@ type Answers interface {
 // recordJSON is what GET /v1/answers/{id} shows: the answer, and how it came about.
 type recordJSON struct {
 	ID         string          `json:"id"`
-	CreatedAt  time.Time       `json:"created_at"`
 	Corpora    []string        `json:"corpora"` // that its passages are from
 	Answer     answerJSON      `json:"answer"`
 	Model      string          `json:"model"`
@@ -72,42 +70,28 @@ func (s *Server) keep(ctx context.Context, tenant string, a *answer.Answer) {
 	if s.Answers == nil || a.ID == "" {
 		return
 	}
-	record := s.recordOf(a)
-	var documents []retrieve.DocumentID
-	see := func(p retrieve.Passage) {
-		if !slices.Contains(documents, p.Document) {
-			documents = append(documents, p.Document)
-		}
-		if !slices.Contains(record.Corpora, p.Corpus) {
-			record.Corpora = append(record.Corpora, p.Corpus)
-		}
-	}
-	for _, source := range a.Sources {
-		see(source.Passage)
-	}
-	for _, dropped := range a.Trace.Dropped {
-		see(dropped.Passage)
-	}
-	var b bytes.Buffer
-	err := encode(&b, record)
+	record, documents, err := a.Record()
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 		defer cancel()
-		err = s.Answers.SaveAnswer(ctx, tenant, a.ID, documents, storable(b.Bytes()))
+		err = s.Answers.SaveAnswer(ctx, tenant, a.ID, documents, record)
 	}
 	if err != nil {
 		s.log.Warn("record of an answer not kept", "answer", a.ID, "error", err)
 	}
 }
 
-// storable makes text that a database takes: escaped NUL characters are not.
-func storable(record []byte) json.RawMessage {
-	return bytes.ReplaceAll(record, []byte(`\u0000`), []byte(`\ufffd`))
-}
-
 func (s *Server) recordOf(a *answer.Answer) recordJSON {
-	r := recordJSON{ID: a.ID, CreatedAt: time.Now().UTC(), Corpora: []string{}, Answer: answerOf(a), Model: a.Trace.Model, Prompt: a.Trace.Prompt, Draft: a.Draft,
+	r := recordJSON{ID: a.ID, Corpora: []string{}, Answer: answerOf(a), Model: a.Trace.Model, Prompt: a.Trace.Prompt, Draft: a.Draft,
 		Tokens: []stepJSON{}, Dropped: []droppedJSON{}, Statements: []statementFate{}}
+	see := func(p retrieve.Passage) {
+		if !slices.Contains(r.Corpora, p.Corpus) {
+			r.Corpora = append(r.Corpora, p.Corpus)
+		}
+	}
+	for _, source := range a.Sources {
+		see(source.Passage)
+	}
 	for _, step := range a.Trace.Steps {
 		j := stepJSON{Text: s.tokenText(step.Token), LogProb: finite(step.LogProb), Top: []tokenJSON{}}
 		for _, t := range step.Top {
@@ -116,6 +100,7 @@ func (s *Server) recordOf(a *answer.Answer) recordJSON {
 		r.Tokens = append(r.Tokens, j)
 	}
 	for _, d := range a.Trace.Dropped {
+		see(d.Passage)
 		r.Dropped = append(r.Dropped, droppedJSON{scoredOf(d.Scored), d.Why})
 	}
 	for _, j := range a.Statements {
@@ -135,36 +120,36 @@ func (s *Server) tokenText(t llm.Token) string {
 func finite(p float32) float32 { return max(p, -9999) }
 
 // visibleAnswer returns a record whose documents the request's key may see.
-func (s *Server) visibleAnswer(c *gin.Context) (json.RawMessage, recordJSON, error) {
-	var record recordJSON
+func (s *Server) visibleAnswer(c *gin.Context) (record recordJSON, err error) {
 	id := c.Param("id")
 	if s.Answers == nil {
-		return nil, record, errNoKeys
+		return record, errNoKeys
 	}
 	data, err := s.Answers.Answer(c.Request.Context(), s.tenant(c), id)
 	if err != nil {
-		return nil, record, err
+		return record, err
 	}
-	if err := json.Unmarshal(data, &record); err != nil {
-		return nil, record, fmt.Errorf("server: record of answer %s: %w", id, err)
+	kept, err := answer.ReadRecord(data)
+	if err != nil {
+		return record, err
 	}
+	record = s.recordOf(kept)
 	for _, name := range record.Corpora {
 		if !s.sees(c, name) {
-			return nil, record, fmt.Errorf("answer %q: %w", id, store.ErrNotFound)
+			return recordJSON{}, fmt.Errorf("answer %q: %w", id, store.ErrNotFound)
 		}
 	}
-	return data, record, nil
+	return record, nil
 }
 
-// inspect is GET /v1/answers/{id}: an answer with all that led to it, byte for byte as it was kept.
+// inspect is GET /v1/answers/{id}: an answer with all that led to it.
 func (s *Server) inspect(c *gin.Context) {
-	data, _, err := s.visibleAnswer(c)
+	record, err := s.visibleAnswer(c)
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	s.deadline(c)
-	c.Data(http.StatusOK, "application/json; charset=utf-8", data)
+	s.reply(c, http.StatusOK, record)
 }
 
 // feedbackRequest is the body of POST /v1/answers/{id}/feedback.
@@ -190,7 +175,7 @@ func (s *Server) giveFeedback(c *gin.Context) {
 	}
 	var record recordJSON
 	if err == nil {
-		_, record, err = s.visibleAnswer(c)
+		record, err = s.visibleAnswer(c)
 	}
 	if err == nil {
 		f := store.Feedback{Answer: record.ID, Question: record.Answer.Question, Corpora: record.Corpora, Good: *body.Good, Comment: body.Comment, Expected: body.Expected}

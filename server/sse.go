@@ -67,7 +67,7 @@ func (s *stream) send(event string, data any) error {
 		fmt.Fprintf(&b, "id: %s-%d-%016x\nevent: %s\n", requestID(s.c), s.events, s.hash.Sum64(), event)
 	}
 	fmt.Fprintf(&b, "data: %s\n", body.Bytes())
-	if uint64(s.events) <= s.seen {
+	if s.seen > 0 && uint64(s.events) <= s.seen {
 		return s.catchUp(b.Bytes())
 	}
 	return s.write(b.Bytes())
