@@ -80,7 +80,7 @@ func detectBinary(s *source) (kind string, err error) {
 func signature(data []byte) string {
 	head := data[:min(len(data), 1024)]
 	switch {
-	case bytes.Contains(head, []byte("%PDF-")):
+	case isPDF(head):
 		return "pdf"
 	case bytes.HasPrefix(head, []byte(`{\rtf`)):
 		return "rtf"
@@ -96,6 +96,13 @@ func signature(data []byte) string {
 		return "tar"
 	}
 	return ""
+}
+
+// isPDF: the mark may come after other bytes, but not after a message's header:
+// that is a mail with a PDF in it.
+func isPDF(head []byte) bool {
+	i := bytes.Index(head, []byte("%PDF-"))
+	return i == 0 || i > 0 && !looksLikeMail(string(head[:i]))
 }
 
 func isTar(head []byte) bool {

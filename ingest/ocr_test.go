@@ -34,16 +34,12 @@ func scanOf(t *testing.T, lines ...string) []byte {
 	require.NoError(t, err)
 	defer drawn.Cleanup()
 	img := drawn.Result.RenderedImage.(*image.Gray)
-	var hex strings.Builder
+	var pixels []byte
 	for y := range img.Rect.Dy() {
-		for _, v := range img.Pix[y*img.Stride : y*img.Stride+img.Rect.Dx()] {
-			const digits = "0123456789abcdef"
-			hex.WriteByte(digits[v>>4])
-			hex.WriteByte(digits[v&15])
-		}
+		pixels = append(pixels, img.Pix[y*img.Stride:y*img.Stride+img.Rect.Dx()]...)
 	}
 	size := img.Rect.Size()
-	inline := fmt.Sprintf("q 612 0 0 792 0 0 cm BI /W %d /H %d /CS /G /BPC 8 /F /AHx ID %s> EI Q", size.X, size.Y, hex.String())
+	inline := fmt.Sprintf("q 612 0 0 792 0 0 cm BI /W %d /H %d /CS /G /BPC 8 ID %s EI Q", size.X, size.Y, pixels)
 	return pdfOf(inline, pdfLines("The second page has a text layer of its own."))
 }
 

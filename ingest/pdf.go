@@ -547,15 +547,27 @@ type pdfBox struct {
 }
 
 func (p *pdfReader) charBox(tp references.FPDF_TEXTPAGE, unit int) (pdfBox, bool) {
-	at, err := p.pdf.FPDFText_GetCharIndexFromTextIndex(&requests.FPDFText_GetCharIndexFromTextIndex{TextPage: tp, NTextIndex: unit})
-	if err != nil || at.CharIndex < 0 {
+	index, ok := p.charIndex(tp, unit)
+	if !ok {
 		return pdfBox{}, false
 	}
+	return p.indexBox(tp, index)
+}
+
+func (p *pdfReader) charIndex(tp references.FPDF_TEXTPAGE, unit int) (int, bool) {
+	at, err := p.pdf.FPDFText_GetCharIndexFromTextIndex(&requests.FPDFText_GetCharIndexFromTextIndex{TextPage: tp, NTextIndex: unit})
+	if err != nil || at.CharIndex < 0 {
+		return 0, false
+	}
+	return at.CharIndex, true
+}
+
+func (p *pdfReader) indexBox(tp references.FPDF_TEXTPAGE, index int) (pdfBox, bool) {
 	// The loose box covers the whole line height, whatever the glyph: its bottom
 	// is the same for "a" and "g", its height is the font's size on the page.
-	box, err := p.pdf.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: tp, Index: at.CharIndex})
+	box, err := p.pdf.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: tp, Index: index})
 	if err != nil {
 		return pdfBox{}, false
 	}
-	return pdfBox{at.CharIndex, float64(box.Rect.Left), float64(box.Rect.Right), float64(box.Rect.Top), float64(box.Rect.Bottom)}, true
+	return pdfBox{index, float64(box.Rect.Left), float64(box.Rect.Right), float64(box.Rect.Top), float64(box.Rect.Bottom)}, true
 }

@@ -68,10 +68,11 @@ func (p *pdfReader) shown(page requests.Page) (m affine, width, height float64, 
 // line in the page's text. A word broken over two lines becomes two.
 func (p *pdfReader) words(tp references.FPDF_TEXTPAGE, text string, unit int) []pdfWord {
 	var words []pdfWord
+	at := p.lineIndex(tp, unit, unit+utf16Len(text)-1)
 	start, from := -1, 0 // of the open word: byte and unit
 	flush := func(end, to int) {
 		if start >= 0 {
-			if w, ok := p.word(tp, text[start:end], from, to-1); ok {
+			if w, ok := p.word(at, text[start:end], from, to-1); ok {
 				words = append(words, w)
 			}
 		}
@@ -94,14 +95,25 @@ func (p *pdfReader) words(tp references.FPDF_TEXTPAGE, text string, unit int) []
 	return words
 }
 
-func (p *pdfReader) word(tp references.FPDF_TEXTPAGE, text string, from, to int) (pdfWord, bool) {
-	first, ok := p.charBox(tp, from)
+// lineIndex gives boxes by positions in the page's text. Within most lines these
+// differ from indices of characters by a constant, which saves asking for each.
+func (p *pdfReader) lineIndex(tp references.FPDF_TEXTPAGE, from, to int) func(unit int) (pdfBox, bool) {
+	first, ok1 := p.charIndex(tp, from)
+	last, ok2 := p.charIndex(tp, to)
+	if ok1 && ok2 && last-first == to-from {
+		return func(unit int) (pdfBox, bool) { return p.indexBox(tp, unit-from+first) }
+	}
+	return func(unit int) (pdfBox, bool) { return p.charBox(tp, unit) }
+}
+
+func (p *pdfReader) word(at func(unit int) (pdfBox, bool), text string, from, to int) (pdfWord, bool) {
+	first, ok := at(from)
 	if !ok {
 		return pdfWord{}, false
 	}
 	last := first
 	if to > from {
-		if last, ok = p.charBox(tp, to); !ok {
+		if last, ok = at(to); !ok {
 			last = first
 		}
 	}
