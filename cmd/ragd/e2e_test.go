@@ -55,41 +55,6 @@ func handbook(t *testing.T) string {
 	return folder
 }
 
-// What one process has read of system prompt and passages, the next one finds on disk, and says the same; until a document is deleted.
-func TestPrefixesSurviveARestart(t *testing.T) {
-	needModels(t)
-	url, data := pgtest.New(t), t.TempDir()
-	run := func(args ...string) string {
-		var stderr bytes.Buffer
-		cmd := ragd(t, t.Context(), url, args...)
-		cmd.Env, cmd.Stderr = append(cmd.Env, "RAGD_DATA="+data), &stderr
-		out, err := cmd.Output()
-		require.NoError(t, err, stderr.String())
-		return string(out)
-	}
-	ask := func() (text string, cached int) {
-		var answer struct {
-			Text  string
-			Usage struct{ CachedTokens int }
-		}
-		out := run("ask", "-c", "handbook", "--json", "What is the hotel limit per night in Oslo?")
-		require.NoError(t, json.Unmarshal([]byte(out), &answer), out)
-		return answer.Text, answer.Usage.CachedTokens
-	}
-	run("ingest", "-c", "handbook", handbook(t))
-	first, cached := ask()
-	require.Zero(t, cached)
-	second, cached := ask()
-	require.Positive(t, cached)
-	require.Equal(t, first, second)
-	info, err := os.Stat(filepath.Join(data, "prefixes"))
-	require.NoError(t, err)
-	require.EqualValues(t, 0o600, info.Mode().Perm())
-
-	run("ingest", "rm", "-c", "handbook", "examples/travel-policy.pdf")
-	require.NoFileExists(t, filepath.Join(data, "prefixes"))
-}
-
 // rows is everything of a corpus that a reader can see, in a stable form.
 func rows(t *testing.T, url string) string {
 	t.Helper()
