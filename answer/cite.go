@@ -258,7 +258,7 @@ func (c *citer) lookAgain(statement string, all, chosen []choice, missing []veri
 				return chosen, missing
 			}
 			more := append(slices.Clone(chosen), choice{supportOf{s.Start, s.End, all[i].share}, i})
-			if all[i].share < minSupport || !holdsAny(p.Text[s.Start:s.End], missing) {
+			if all[i].share < minSupport || !holdsAny(p.Text[s.Start:s.End], missing) || c.contradicted(statement, more[len(more)-1]) {
 				continue
 			}
 			if left := c.missing(statement, more); len(left) < len(missing) {
