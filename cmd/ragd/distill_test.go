@@ -127,7 +127,7 @@ func TestPairsAreReadOnce(t *testing.T) {
 func TestDocumentTexts(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.md"), []byte("# Leave\n\nThirty days.\n"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.bin"), []byte("\x00\x01\x02\x03"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.docx"), []byte("PK\x03\x04 broken"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "corpus.jsonl"), []byte(`{"id":"1","title":"T","text":"one"}`+"\n"+`{"id":"2","title":"","text":"two"}`+"\n"), 0o600))
 	var told strings.Builder
 	a := &app{progress: &progress{out: &told}}
