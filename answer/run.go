@@ -230,6 +230,9 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 		if err != nil {
 			return fmt.Errorf("answer: generate: %w", err)
 		}
+		if cites.repeats {
+			continue
+		}
 		if r.answer.FirstToken == 0 {
 			r.answer.FirstToken = time.Since(r.started)
 		}
@@ -243,7 +246,7 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 		}
 		pending = ""
 		if cites.repeats { // a small model that has said everything begins again
-			break
+			stream.Stop()
 		}
 	}
 	r.answer.Usage = stream.Usage()

@@ -335,6 +335,34 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, st.Pages, st.FreePages+st.CachedPages, "no page is lost")
 }
 
+func TestStopEndsAnAnswerWithItsUsage(t *testing.T) {
+	m := &echo{}
+	e := startEcho(t, m, Config{})
+	s, err := e.Generate(t.Context(), Request{Prompt: echoPrompt(strings.Repeat("a", 300))})
+	require.NoError(t, err)
+	tokens := 0
+	for event, err := range s.Events() {
+		require.NoError(t, err)
+		if event.Token >= 0 {
+			tokens++
+		}
+		if tokens == 3 {
+			s.Stop()
+		}
+	}
+	u := s.Usage()
+	require.Equal(t, "stop", s.FinishReason())
+	require.Equal(t, len(echoPrompt(strings.Repeat("a", 300))), u.PromptTokens)
+	require.Equal(t, tokens, u.OutputTokens)
+	require.Less(t, tokens, 300)
+	s.Stop() // after the end it changes nothing
+	_, err = e.Score(t.Context(), []Token{5}, []Token{6}, "")
+	require.NoError(t, err)
+	st := e.Stats()
+	require.Zero(t, st.Running)
+	require.Equal(t, st.Pages, st.FreePages+st.CachedPages, "no page is lost")
+}
+
 func TestForwardErrorFailsTheRequestOnly(t *testing.T) {
 	m := &echo{fails: true}
 	e := startEcho(t, m, Config{})

@@ -101,6 +101,9 @@ func (e *Engine) start(ctx context.Context, c *call, r *sched.Request) error {
 			}
 		})
 	}
+	c.stream.stop = func() {
+		e.post(func() { e.stop(c, r) })
+	}
 	return e.call(ctx, func() error {
 		if err := e.sched.Submit(r); err != nil {
 			return err

@@ -152,6 +152,22 @@ func (e *Engine) token(c *call, ev sched.Event) {
 	}
 }
 
+// stop ends the answers that have not ended.
+func (e *Engine) stop(c *call, r *sched.Request) {
+	if e.calls[r] == nil {
+		return
+	}
+	for i := range c.answers {
+		if u, ok := e.sched.CancelAnswer(r, i); ok {
+			c.answers[i].stopped = true
+			c.finish(i, sched.Stop, u)
+		}
+	}
+	if c.stream.ended() {
+		e.forget(r)
+	}
+}
+
 // finish ends an answer. Its tokens are those that were sent: guesses may have carried the scheduler beyond a stop string.
 func (c *call) finish(answer int, why sched.Finish, u Usage) {
 	u.OutputTokens = c.answers[answer].tokens

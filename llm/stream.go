@@ -23,6 +23,7 @@ type Usage = sched.Usage
 // Stream delivers one request's events. The engine never waits for its reader.
 type Stream struct {
 	cancel func(error)
+	stop   func()
 
 	mu      sync.Mutex
 	queue   []Event
@@ -59,6 +60,10 @@ func (s *Stream) Events() iter.Seq2[Event, error] {
 		}
 	}
 }
+
+// Stop ends the answers where they stand, as a stop string would: tokens that were made meanwhile still arrive, the events
+// end without an error, and Usage is complete. Beams are delivered when they end, so there is nothing to stop.
+func (s *Stream) Stop() { s.stop() }
 
 // take waits for events and returns all there are.
 func (s *Stream) take() (events []Event, ended bool, err error) {
