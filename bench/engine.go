@@ -313,7 +313,8 @@ func (s *Suite) copyQuote(ctx context.Context) error {
 	quote := newWriter(5).words(copyWords)
 	tokens := plain.Tokenizer().Encode(quote, false, false)
 	// Small models copy better when they were shown how.
-	prompt := plain.Tokenizer().Encode(newWriter(6).words(200)+"\n\nNotice:\n"+quote+"\n\nThe same notice, word for word:\n"+quote+"\n\nThe same notice, word for word:\n", true, false)
+	again := "\n\nThe same notice, word for word:\n"
+	prompt := plain.Tokenizer().Encode(newWriter(6).words(200)+"\n\nNotice:\n"+quote+again+quote+again, true, false)
 	var texts []string
 	run := func(e *engine) func() (float64, error) {
 		return func() (float64, error) {

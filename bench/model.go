@@ -78,9 +78,6 @@ func (b *Model) Close() error {
 	return b.file.Close()
 }
 
-// Threads returns the number of worker threads.
-func (b *Model) Threads() int { return b.pool.Threads() }
-
 // chunk is the prefill step: what the scheduler hands out when nobody else decodes.
 const chunk = 512
 

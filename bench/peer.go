@@ -29,7 +29,8 @@ func NewPeer(ctx context.Context, spec string, threads int) (*Peer, error) {
 	}
 	p := &Peer{Name: name, dir: dir, threads: threads}
 	if !p.has("llama-bench") {
-		return nil, fmt.Errorf("bench: --against %s: there is no llama-bench in %s: build it with cmake --build build --target llama-bench llama-batched-bench llama-server and name its bin folder", spec, dir)
+		return nil, fmt.Errorf("bench: --against %s: there is no llama-bench in %s: build it with "+
+			"cmake --build build --target llama-bench llama-batched-bench llama-server and name its bin folder", spec, dir)
 	}
 	help, err := p.output(ctx, "llama-bench", "--help")
 	if err != nil {
@@ -111,7 +112,8 @@ func (p *Peer) RunBatch(ctx context.Context, model string, streams []int, prompt
 		counts = append(counts, strconv.Itoa(n))
 		most = max(most, n)
 	}
-	out, err := p.output(ctx, "llama-batched-bench", "-m", model, "-t", strconv.Itoa(p.threads), "-tb", strconv.Itoa(p.threads), "-c", strconv.Itoa(most*(prompt+decode)),
+	threads := strconv.Itoa(p.threads)
+	out, err := p.output(ctx, "llama-batched-bench", "-m", model, "-t", threads, "-tb", threads, "-c", strconv.Itoa(most*(prompt+decode)),
 		"-b", "2048", "-ub", "512", "-npp", strconv.Itoa(prompt), "-ntg", strconv.Itoa(decode), "-npl", strings.Join(counts, ","), "-pps", "--output-format", "jsonl")
 	if err != nil {
 		return nil, err

@@ -132,7 +132,8 @@ func (p *picture) bars(y float64, title, unit string, works ...string) float64 {
 		p.text(plotLeft-10, y+barHeight*float64(len(g.bars))/2+4, "end", ink, 12, shortName(g.name))
 		for _, b := range g.bars {
 			w := (plotRight - plotLeft) * b.value / top
-			fmt.Fprintf(&p.body, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" fill=\"%s\"/>\n", plotLeft, y+1, max(w, 1), barHeight-3, p.color(b.engine))
+			fmt.Fprintf(&p.body, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" fill=\"%s\"/>\n",
+				plotLeft, y+1, max(w, 1), barHeight-3, p.color(b.engine))
 			label := figure(b.value)
 			if b.ratio > 0 {
 				label += fmt.Sprintf("  (ragd %.1f×)", b.ratio)
@@ -157,7 +158,8 @@ func (p *picture) barLabel(x, y float64, s string) {
 		p.text(x-6, y, "end", "#ffffff", 11, s)
 		return
 	}
-	fmt.Fprintf(&p.body, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\" font-size=\"11\" paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"3\">%s</text>\n", x+6, y, soft, html.EscapeString(s))
+	const outlined = `paint-order="stroke" stroke="#ffffff" stroke-width="3"`
+	fmt.Fprintf(&p.body, "<text x=\"%.1f\" y=\"%.1f\" fill=\"%s\" font-size=\"11\" %s>%s</text>\n", x+6, y, soft, outlined, html.EscapeString(s))
 }
 
 // shortName drops what all file names have.
@@ -390,8 +392,8 @@ func (p *picture) reached() []series {
 // finish puts a title and the legend on top and closes the picture.
 func (p *picture) finish(height float64) []byte {
 	var out strings.Builder
-	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" font-family=\"system-ui, -apple-system, Segoe UI, DejaVu Sans, sans-serif\">\n",
-		plotWidth, height, plotWidth, height)
+	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" font-family=\"%s\">\n",
+		plotWidth, height, plotWidth, height, "system-ui, -apple-system, Segoe UI, DejaVu Sans, sans-serif")
 	fmt.Fprintf(&out, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n")
 	body := p.body.String()
 	p.body.Reset()

@@ -32,13 +32,16 @@ func (w *writer) sentence() string {
 			w.pick("red", "blue", "green", "yellow", "white"))
 	case 3:
 		return fmt.Sprintf("Requests for %s are decided by the %s of the %s team, usually before the %dth of the month.",
-			w.pick("remote work", "parental leave", "a new laptop", "overtime", "a transfer"), w.pick("head", "secretary", "treasurer", "planner"), place, 4+w.rand.IntN(24))
+			w.pick("remote work", "parental leave", "a new laptop", "overtime", "a transfer"),
+			w.pick("head", "secretary", "treasurer", "planner"), place, 4+w.rand.IntN(24))
 	case 4:
 		return fmt.Sprintf("Since %d the limit for %s has been %d hours per %s, and exceptions need a signature.", 1990+w.rand.IntN(36),
 			w.pick("overtime", "travel", "on-call duty", "night shifts", "meetings"), 2+w.rand.IntN(70), w.pick("week", "month", "quarter"))
 	}
-	return fmt.Sprintf("Whoever %s in %s shall %s and keep the %s for %d years.", w.pick("orders goods", "signs a contract", "meets a customer", "repairs a machine", "ships a parcel"),
-		place, w.pick("fill in form", "call extension", "write to box", "open ticket")+fmt.Sprintf(" %d", 100+w.rand.IntN(900)), w.pick("receipt", "minutes", "photographs", "key"), 1+w.rand.IntN(10))
+	return fmt.Sprintf("Whoever %s in %s shall %s %d and keep the %s for %d years.",
+		w.pick("orders goods", "signs a contract", "meets a customer", "repairs a machine", "ships a parcel"), place,
+		w.pick("fill in form", "call extension", "write to box", "open ticket"), 100+w.rand.IntN(900),
+		w.pick("receipt", "minutes", "photographs", "key"), 1+w.rand.IntN(10))
 }
 
 // words writes whole sentences until there are n words.
