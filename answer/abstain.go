@@ -12,7 +12,7 @@ import (
 	"ragd/verify"
 )
 
-// Evidence is what is known about whether the documents hold an answer. A calibrated probability is made of it: one from what was found, before the
+// Evidence is what is known about whether the documents hold an answer. A probability is estimated from it: one from what was found, before the
 // draft counts, and one from everything.
 type Evidence struct {
 	Read    bool    `json:"-"`       // a cross-encoder read the passages
@@ -98,18 +98,18 @@ func termCover(want, have []string) float64 {
 //go:embed abstain.json
 var abstainText []byte
 
-// calibration is the stored outcome of a fit.
-type calibration struct {
+// abstention is when an answer is withheld. Its coefficients are set by hand; ragd eval fit prints others in the same form.
+type abstention struct {
 	Before   verify.Logistic `json:"before"`
 	After    verify.Logistic `json:"after"`
 	AskAgain float64         `json:"ask_again"` // a refusal is not taken at its word from here
 	Below    float64         `json:"below"`     // under this the answer is withheld
 }
 
-var calibrated = func() calibration {
-	var c calibration
+var abstain = func() abstention {
+	var c abstention
 	if err := json.Unmarshal(abstainText, &c); err != nil {
-		panic(fmt.Sprintf("answer: embedded calibration: %v", err)) // our own file: a bug
+		panic(fmt.Sprintf("answer: embedded abstain.json: %v", err)) // our own file: a bug
 	}
 	for _, m := range []*verify.Logistic{&c.Before, &c.After} {
 		if err := m.Check(); err != nil {
@@ -120,10 +120,10 @@ var calibrated = func() calibration {
 }()
 
 // before is the probability that the documents hold the answer, by what was found and by the model's inclination.
-func (e Evidence) before() float64 { return calibrated.Before.Probability(verify.Values(e)) }
+func (e Evidence) before() float64 { return abstain.Before.Probability(verify.Values(e)) }
 
 // after is the same by everything.
-func (e Evidence) after() float64 { return calibrated.After.Probability(verify.Values(e)) }
+func (e Evidence) after() float64 { return abstain.After.Probability(verify.Values(e)) }
 
 // inclination measures how likely the model finds the refusal. The prompt is cached by then, so that it costs the tokens of one sentence.
 func (r *run) inclination(ctx context.Context, p prompt) error {

@@ -100,7 +100,7 @@ type Answer struct {
 	Finish      Finish
 	Abstained   bool
 	Reason      string  // why it abstained
-	Confidence  float64 // calibrated probability that the documents hold the answer, 0 to 1
+	Confidence  float64 // estimated probability that the documents hold the answer, 0 to 1
 	Sources     []Source
 	Citations   []Citation
 	Statements  []Judged    // of the draft, in order, with what became of each

@@ -57,8 +57,8 @@ func (r *run) decide(ctx context.Context) error {
 	case r.q.Insist:
 	case len(r.answer.Citations) == 0:
 		r.refuse("nothing in the passages supports what the model wrote")
-	case r.answer.Confidence < calibrated.Below:
-		r.refuse(fmt.Sprintf("the passages hardly answer the question (confidence %.2f, needed %.2f)", r.answer.Confidence, calibrated.Below))
+	case r.answer.Confidence < abstain.Below:
+		r.refuse(fmt.Sprintf("the passages hardly answer the question (confidence %.2f, needed %.2f)", r.answer.Confidence, abstain.Below))
 	}
 	return nil
 }

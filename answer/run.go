@@ -194,13 +194,13 @@ func (r *run) write(ctx context.Context, p prompt) error {
 	if err := r.inclination(ctx, p); err != nil {
 		return err
 	}
-	if r.answer.Abstained && r.answer.Evidence.before() >= calibrated.AskAgain {
+	if r.answer.Abstained && r.answer.Evidence.before() >= abstain.AskAgain {
 		if err := r.generate(ctx, p, ""); err != nil {
 			return err
 		}
 	}
 	if r.answer.Abstained {
-		r.answer.Confidence = min(r.answer.Evidence.before(), calibrated.Below)
+		r.answer.Confidence = min(r.answer.Evidence.before(), abstain.Below)
 		return nil
 	}
 	return r.decide(ctx)

@@ -20,7 +20,7 @@ type Refusal struct {
 	Precision float64            `json:"precision"`
 	Recall    float64            `json:"recall"`
 	F1        float64            `json:"f1"`
-	AUROC     map[string]float64 `json:"auroc"` // of the calibrated confidence and of each plain score
+	AUROC     map[string]float64 `json:"auroc"` // of the confidence and of each plain score
 	ECE       float64            `json:"ece"`
 	AURC      float64            `json:"aurc"` // area under the risk-coverage curve, an answer being right when the question can be answered and is
 	Curve     []Point            `json:"curve"`

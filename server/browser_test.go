@@ -296,6 +296,27 @@ func TestPageSaysThatThereIsNoAnswer(t *testing.T) {
 	b.picture("abstained")
 }
 
+func TestPageWithdrawsWhatDoesNotHold(t *testing.T) {
+	done := make(chan struct{})
+	h := serve(t, func(_ context.Context, q answer.Question, yield func(answer.Event, error) bool) {
+		a := sampleAnswer()
+		if !yield(answer.Event{Sources: a.Sources}, nil) || !yield(answer.Event{Text: "You get 99 days [1]."}, nil) || !yield(answer.Event{Citation: &a.Citations[0]}, nil) ||
+			!yield(answer.Event{Replaced: &answer.Replaced{Text: answer.Refusal, Reason: "nothing supports it"}}, nil) {
+			return
+		}
+		<-done
+		yield(answer.Event{Done: &answer.Answer{Question: q.Text, Query: q.Text, Text: answer.Refusal, Sources: a.Sources, Abstained: true, Reason: "nothing supports it"}}, nil)
+	}, server.Config{})
+	b := openPage(t, h, 1280, 800)
+	b.ask("x")
+	b.until(fmt.Sprintf(`document.querySelector(".reply")?.textContent === %q`, answer.Refusal))
+	require.Equal(t, 0, eval[int](b, `document.querySelectorAll(".reply .chip").length`), "nothing of what was withdrawn is left")
+	close(done)
+	b.until(`document.querySelector("article.abstained")`)
+	require.Equal(t, answer.Refusal, b.text(".reply"))
+	require.Contains(t, b.text("article"), "nothing supports it")
+}
+
 func TestPageShowsErrors(t *testing.T) {
 	lost := make(chan struct{})
 	h := serve(t, func(ctx context.Context, q answer.Question, yield func(answer.Event, error) bool) {

@@ -7,7 +7,7 @@ import (
 
 // gate shares the threads of a pool between foreground passes, for whose tokens somebody is waiting one by one, and
 // background passes. The runs of both could simply take turns, but a run of an encoder's batch takes as long as many runs
-// of a decoding step: the tokens of a stream would come ten times as slowly while documents are read. So background runs
+// of a decoding step: the tokens of a stream would come several times as slowly while documents are read. So background runs
 // wait while a foreground pass is on, and are owed a share of its time, which the next foreground pass waits for.
 type gate struct {
 	mu         sync.Mutex

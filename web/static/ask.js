@@ -93,6 +93,10 @@ function newTurn(question) {
       } else if (event === "citation") {
         citations.push(data);
         draw(false);
+      } else if (event === "replaced") { // what was shown does not hold; the citations of the new text come with the whole answer
+        text = data.text;
+        citations = [];
+        draw(true);
       } else if (event === "error") {
         this.fail(data.message);
       } else if (event === "done") {
