@@ -44,7 +44,7 @@ lint: ## formatting, vet on every platform that we build for
 	GOARCH=arm64 $(GO) vet -tags $(TAGS) ./llm/... ./embed/...
 	$(GO) vet -tags $(TAGS),purego ./llm/...
 
-bench: build ## prefill and decode speed of the default answer model
+bench: build ## speed and memory of the default answer model on this machine
 	@$(BIN) bench
 
 clean: ## remove what the build made; models and databases stay
