@@ -25,6 +25,7 @@ func Parse(ctx context.Context, name string, data []byte, limits Limits) (*Docum
 	if signature(data) == "pdf" {
 		_, _ = pdfPool() // compiling PDFium once is no fault of this document; its error comes back in readPDF
 	}
+	began := time.Now()
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.deadline = newDeadline(limits.Time, cancel)
@@ -57,7 +58,7 @@ func Parse(ctx context.Context, name string, data []byte, limits Limits) (*Docum
 	case r.err == nil || errors.As(r.err, &e):
 		return r.d, r.err
 	case limited.Err() != nil:
-		return nil, failf(TooLarge, "%s: reading it took longer than %s; split it, or raise the limit", name, limits.Time)
+		return nil, failf(TooLarge, "%s: reading it took longer than %s; split it, or raise the limit", name, time.Since(began).Round(time.Second))
 	}
 	return nil, failf(Corrupt, "%s: %v", name, r.err)
 }

@@ -266,3 +266,16 @@ func TestLanguage(t *testing.T) {
 		require.Equal(t, want, language(text), text)
 	}
 }
+
+// TestDeadlinePages: pages that were read put the end off, but not without end.
+func TestDeadlinePages(t *testing.T) {
+	l := newDeadline(time.Hour, func() {})
+	defer l.timer.Stop()
+	began := l.at
+	l.page()
+	require.Equal(t, 15*time.Second, l.at.Sub(began))
+	for range 20_000 {
+		l.page()
+	}
+	require.Equal(t, 9*time.Hour, l.at.Sub(began))
+}

@@ -55,19 +55,20 @@ var pdfPool = sync.OnceValues(func() (pdfium.Pool, error) {
 	})
 })
 
-// readPDF reads the text layer page by page. Each document has its own PDFium
-// instance: memory really returns, and a crash or a kill harms nobody else.
-func readPDF(ctx context.Context, s *source, b *builder) error {
+// withPDFium calls read with a PDFium instance that nobody else has: memory
+// really returns, and a crash or a kill harms no other document. The instance is
+// killed when ctx ends, and the error is then ctx's.
+func withPDFium(ctx context.Context, read func(pdfium.Pdfium) error) error {
 	pool, err := pdfPool()
 	if err != nil {
-		return failf(Unsupported, "%s: the PDF reader does not start (%v)", s.name, err)
+		return failf(Unsupported, "the PDF reader does not start (%v)", err)
 	}
 	instance, err := pool.GetInstanceWithContext(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return failf(Unsupported, "%s: the PDF reader does not start (%v)", s.name, err)
+		return failf(Unsupported, "the PDF reader does not start (%v)", err)
 	}
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -81,28 +82,35 @@ func readPDF(ctx context.Context, s *source, b *builder) error {
 			<-killed
 		}
 	}()
-	p := &pdfReader{s: s, pdf: instance}
-	err = p.read(ctx)
+	err = read(instance)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
-		if unsound := p.unsound(); errors.Is(unsound, ErrUnsupported) {
-			return unsound
-		}
-		return err
-	}
-	p.layout(b)
-	if p.empty == len(p.pages) {
-		if err := p.unsound(); err != nil {
+	return err
+}
+
+// readPDF reads the text layer page by page.
+func readPDF(ctx context.Context, s *source, b *builder) error {
+	return withPDFium(ctx, func(instance pdfium.Pdfium) error {
+		p := &pdfReader{s: s, pdf: instance}
+		if err := p.read(ctx); err != nil {
+			if unsound := p.unsound(); errors.Is(unsound, ErrUnsupported) {
+				return unsound
+			}
 			return err
 		}
-		return p.needsOCR()
-	}
-	if p.empty > 0 {
-		b.warn(WarnEmptyPages)
-	}
-	return nil
+		p.layout(b)
+		if p.empty == len(p.pages) {
+			if err := p.unsound(); err != nil {
+				return err
+			}
+			return p.needsOCR()
+		}
+		if p.empty > 0 {
+			b.warn(WarnEmptyPages)
+		}
+		return nil
+	})
 }
 
 // pdfReader holds one open document and the lines drawn from it.
@@ -162,6 +170,7 @@ func (p *pdfReader) read(ctx context.Context) error {
 		if err := p.page(ctx, i); err != nil { // one bad page does not spoil the others
 			failed++
 		}
+		p.s.deadline.page()
 	}
 	p.ocr.wait()
 	if err := ctx.Err(); err != nil {

@@ -18,30 +18,11 @@ var ErrNoPage = errors.New("ingest: no such page")
 // PageImage draws page (from 1) of a PDF, width pixels wide and at most three times as high. It runs in a sandbox of its own, which ends with ctx; what
 // comes out are pixels, whatever the file holds. The boxes of [Geometry] lie on the picture when they are scaled by width / PageBoxes.Width.
 func PageImage(ctx context.Context, data []byte, page, width int) (*image.RGBA, error) {
-	pool, err := pdfPool()
-	if err != nil {
-		return nil, fmt.Errorf("ingest: the PDF reader does not start: %w", err)
-	}
-	instance, err := pool.GetInstanceWithContext(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ingest: the PDF reader does not start: %w", err)
-	}
-	killed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(killed)
-		_ = instance.Kill() // its only error is "already closed"
+	var picture *image.RGBA
+	err := withPDFium(ctx, func(instance pdfium.Pdfium) (err error) {
+		picture, err = drawPage(instance, data, page, width)
+		return err
 	})
-	defer func() {
-		if stop() {
-			_ = instance.Close() // the instance is dropped either way
-		} else {
-			<-killed
-		}
-	}()
-	picture, err := drawPage(instance, data, page, width)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
 	return picture, err
 }
 

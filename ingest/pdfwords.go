@@ -128,9 +128,20 @@ func (p *pdfReader) word(at func(unit int) (pdfBox, bool), text string, from, to
 		w.runs = RunsUp
 	case dx < 0:
 		w.runs = RunsLeft
+		if strings.ContainsFunc(text, runsRight) { // runs both ways, so that its ends may lie in its middle
+			for unit := from + 1; unit < to; unit++ {
+				if c, ok := at(unit); ok {
+					box = box.union(p.toShown.rect(c.left, c.bottom, c.right, c.top))
+				}
+			}
+			w.x0, w.y0, w.x1, w.y1 = float32(box.X0), float32(box.Y0), float32(box.X1), float32(box.Y1)
+		}
 	}
 	return w, true
 }
+
+// runsRight: a letter that is written from left to right.
+func runsRight(r rune) bool { return unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic) }
 
 // spread gives each character of a column its share of the column's box.
 func (p *pdfReader) spread(text string, box structs.FPDF_FS_RECTF) []pdfWord {

@@ -27,15 +27,27 @@ type budget struct {
 	deadline *deadline
 }
 
-// deadline is when reading must end. Recognising pages puts it off.
+// deadline is when reading must end. Pages that have been read or are recognised put it off.
 type deadline struct {
 	mu    sync.Mutex
 	at    time.Time
 	timer *time.Timer
+
+	perPage, forPages time.Duration // what a page adds, and what pages may still add
 }
 
 func newDeadline(d time.Duration, expire func()) *deadline {
-	return &deadline{at: time.Now().Add(d), timer: time.AfterFunc(d, expire)}
+	return &deadline{at: time.Now().Add(d), timer: time.AfterFunc(d, expire), perPage: d / 240, forPages: 9 * d}
+}
+
+// page puts the end off because a page of a PDF has been read: long documents
+// may take long, but no file can take time without end.
+func (l *deadline) page() {
+	l.mu.Lock()
+	more := min(l.perPage, l.forPages)
+	l.forPages -= more
+	l.mu.Unlock()
+	l.extend(more)
 }
 
 // extend puts the end off by d.
