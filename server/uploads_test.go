@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -68,12 +69,19 @@ func metadata(pairs ...string) string {
 	return strings.Join(parts, ",")
 }
 
-// breaking gives its bytes and then an error instead of an end.
-type breaking struct{ io.Reader }
+// breaking gives its bytes and then, instead of an end, an error, as soon as the server has some of them: before that, a server that is closed may not
+// have seen the request at all.
+type breaking struct {
+	io.Reader
+	arrived func() bool
+}
 
 func (b breaking) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
+		for !b.arrived() {
+			runtime.Gosched()
+		}
 		err = errors.New("the cable was pulled")
 	}
 	return n, err
@@ -93,7 +101,8 @@ func TestInterruptedUploadResumesAfterARestart(t *testing.T) {
 	created := h.tus(http.MethodPost, "/v1/uploads", nil, "Upload-Length", size, "Upload-Metadata", metadata("corpus", "hr", "path", "hr/leave 😀.txt"), "Idempotency-Key", "one")
 	require.Equal(t, 201, created.StatusCode)
 	location := created.Header.Get("Location")
-	require.Nil(t, h.tus(http.MethodPatch, location, breaking{bytes.NewReader(content[:1_200_000])}, "Upload-Offset", "0", "Content-Type", "application/offset+octet-stream"))
+	arrived := func() bool { return h.tus(http.MethodHead, location, nil).Header.Get("Upload-Offset") != "0" }
+	require.Nil(t, h.tus(http.MethodPatch, location, breaking{bytes.NewReader(content[:1_200_000]), arrived}, "Upload-Offset", "0", "Content-Type", "application/offset+octet-stream"))
 	h.stop()
 
 	h = uploading(t, url, server.Config{UploadBytes: 8 << 20})
