@@ -99,7 +99,7 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	}
 	fused := r.config.Weights.Combine(dense, lexical)
 	if student != nil && (leg == LegHybrid || leg == LegRerank) {
-		fused = fuseBy(student, dense, lexical)
+		fused = fuseBy(student, dense, lexical, fused)
 	}
 	keep := k
 	if leg == LegRerank {
@@ -113,7 +113,7 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	result.Timings.Fetch = time.Since(started)
 	if leg == LegRerank {
 		started = time.Now()
-		if err := r.rerank(ctx, student, query, result.Ranked); err != nil {
+		if err := r.rerank(ctx, query, result.Ranked); err != nil {
 			return Result{}, err
 		}
 		result.Timings.Rerank = time.Since(started)
@@ -205,7 +205,7 @@ func hitsByID(hits []Hit) map[PassageID]*Hit {
 }
 
 // rerank lets the cross-encoder read the first candidates and reorders them in place; the others keep their place behind.
-func (r *Retriever) rerank(ctx context.Context, student Student, query string, ranked []Scored) error {
+func (r *Retriever) rerank(ctx context.Context, query string, ranked []Scored) error {
 	n := min(r.config.Rerank, len(ranked))
 	texts := make([]string, n)
 	for i, s := range ranked[:n] {
@@ -217,10 +217,6 @@ func (r *Retriever) rerank(ctx context.Context, student Student, query string, r
 	}
 	for i := range n {
 		ranked[i].Rerank = &logits[i]
-	}
-	if student != nil { // in the student's order already
-		r.config.Weights.reread(ranked)
-		return nil
 	}
 	r.config.Weights.vote(ranked) // Fused is of all candidates, not of those that were fetched
 	return nil

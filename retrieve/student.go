@@ -1,10 +1,6 @@
 package retrieve
 
-import (
-	"math"
-
-	"ragd/embed"
-)
+import "ragd/embed"
 
 // Student is a way to rank that was learned for one corpus; package llm/distill trains one. Safe for concurrent use.
 type Student interface {
@@ -53,30 +49,27 @@ func Candidates(dense, lexical []Hit) []Candidate {
 	return all
 }
 
-// fuseBy merges both legs as a student weighs them.
-func fuseBy(s Student, dense, lexical []Hit) []Hit {
+// fuseBy merges both legs as a student weighs them. Its scores are brought to the range of both, the candidates as they are ranked without it: then the
+// cross-encoder's vote counts as much beside the student as beside the legs.
+func fuseBy(s Student, dense, lexical, both []Hit) []Hit {
 	candidates := Candidates(dense, lexical)
 	hits := make([]Hit, len(candidates))
 	for i, c := range candidates {
 		hits[i] = Hit{ID: c.ID, Score: s.Score(c.Features)}
 	}
 	order(hits)
-	return hits
-}
-
-// reread is Order for candidates whose Fused score is a student's: brought to the scale of both legs together, the cross-encoder's vote counts as much
-// beside it as beside them.
-func (w Weights) reread(candidates []Scored) {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, c := range candidates {
-		low, high = min(low, c.Fused), max(high, c.Fused)
+	if len(hits) == 0 {
+		return hits
 	}
-	for i := range candidates {
-		if high > low {
-			candidates[i].Fused = (w.Dense + w.Lexical) * (candidates[i].Fused - low) / (high - low)
+	most, least, low := hits[0].Score, hits[len(hits)-1].Score, both[len(both)-1].Score
+	for i := range hits {
+		share := 0.0
+		if most > least {
+			share = (hits[i].Score - least) / (most - least)
 		}
+		hits[i].Score = low + (both[0].Score-low)*share
 	}
-	w.vote(candidates)
+	return hits
 }
 
 // turn is what a student, if any, makes of the question's vector.

@@ -43,11 +43,15 @@ func TestStudentWithFusionWeightsIsFusion(t *testing.T) {
 	for _, h := range Fuse(Ranking{dense, 1}, Ranking{lexical, 1}) {
 		want = append(want, h.ID)
 	}
-	for i, h := range fuseBy(weighing{0, 0, 1, 1}, dense, lexical) {
+	both := DefaultWeights.Combine(dense, lexical)
+	learned := fuseBy(weighing{0, 0, 1, 1}, dense, lexical, both)
+	require.Equal(t, both[0].Score, learned[0].Score, "the range of both legs")
+	require.Equal(t, both[3].Score, learned[3].Score)
+	for i, h := range learned {
 		require.Equal(t, i+1, h.Rank)
 		got = append(got, h.ID)
 	}
 	require.Equal(t, want, got)
-	require.Equal(t, PassageID(7), fuseBy(weighing{1, 0, 0, 0}, dense, lexical)[0].ID)
-	require.Equal(t, PassageID(9), fuseBy(weighing{0, 1, 0, 0}, dense, lexical)[0].ID)
+	require.Equal(t, PassageID(7), fuseBy(weighing{1, 0, 0, 0}, dense, lexical, both)[0].ID)
+	require.Equal(t, PassageID(9), fuseBy(weighing{0, 1, 0, 0}, dense, lexical, both)[0].ID)
 }
