@@ -328,6 +328,13 @@ func (a *app) openPipelineFor(ctx context.Context, corpus string) (*ingest.Pipel
 // passages is a lot in use. Weights and caches of models are not on the heap.
 const ingestMemory = 640 << 20
 
+// limitMemory is for commands that read documents; who sets GOMEMLIMIT knows better.
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(ingestMemory)
+	}
+}
+
 // openPipeline opens what ingestion needs.
 func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	db, err := a.openStore(ctx)
@@ -341,9 +348,7 @@ func (a *app) openPipeline(ctx context.Context) (*ingest.Pipeline, error) {
 	if a.engine == nil {
 		a.onClose("prefixes", a.forgetPrefixes)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(ingestMemory)
-	}
+	limitMemory()
 	return &ingest.Pipeline{Store: db, Embedder: embedder, Splitter: splitter(embedder), Limits: a.limits(), Logger: a.log}, nil
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"ragd/ingest"
 )
@@ -61,6 +64,7 @@ func (k parseCmd) limits(a *app) ingest.Limits {
 
 // Run shows what ragd reads out of a file; without --json as text, with a line before each page.
 func (k parseCmd) Run(ctx ctxBinding, a *app) error {
+	limitMemory()
 	if k.JSON {
 		return k.writeJSON(ctx, a, os.Stdout)
 	}
@@ -102,9 +106,72 @@ func (k parseCmd) writeJSON(ctx context.Context, a *app, out io.Writer) error {
 			p.addBoxes(d)
 		}
 	}
-	enc := json.NewEncoder(out)
+	w := bufio.NewWriter(out)
+	if err := p.write(w); err != nil {
+		return fmt.Errorf("write %s as JSON: %w", k.File, err)
+	}
+	return w.Flush()
+}
+
+// write is json.Encoder's output without its memory: the encoder would hold all
+// of a text of hundreds of megabytes once more, and twice while that grows.
+func (p parsed) write(w *bufio.Writer) error {
+	pages := p.Pages
+	p.Pages = []parsedPage{}
+	line, err := compactJSON(p)
+	if err != nil {
+		return err
+	}
+	before, after, _ := bytes.Cut(line, []byte(`"pages":[]`)) // no string holds this: its quotes would be escaped
+	w.Write(before)
+	w.WriteString(`"pages":[`)
+	for i, page := range pages {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		if err := page.write(w); err != nil {
+			return err
+		}
+	}
+	w.WriteByte(']')
+	w.Write(after)
+	return w.WriteByte('\n') // a bufio.Writer keeps its first error
+}
+
+func (p parsedPage) write(w *bufio.Writer) error {
+	text := p.Text
+	p.Text = ""
+	line, err := compactJSON(p)
+	if err != nil {
+		return err
+	}
+	before, after, _ := bytes.Cut(line, []byte(`"text":""`))
+	w.Write(before)
+	w.WriteString(`"text":"`)
+	for len(text) > 0 {
+		n := min(len(text), 64<<10)
+		for n < len(text) && !utf8.RuneStart(text[n]) {
+			n++
+		}
+		piece, err := compactJSON(text[:n])
+		if err != nil {
+			return err
+		}
+		w.Write(piece[1 : len(piece)-1])
+		text = text[n:]
+	}
+	w.WriteByte('"')
+	_, err = w.Write(after)
+	return err
+}
+
+// compactJSON is v in one line, "<" and the like not escaped.
+func compactJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(p)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 func (p *parsed) addBoxes(d *ingest.Document) {
