@@ -2,7 +2,8 @@
 # Fuzzes a running ragd by its own description. The server should be one that can be thrown away: documents are added and deleted.
 #   python3 -m venv venv && venv/bin/pip install schemathesis
 #   ragd --data-dir /tmp/fuzz serve & PATH=venv/bin:$PATH scripts/schemathesis.sh http://127.0.0.1:8080
+# Left out: the metrics, which are text, and continueUpload, whose media type schemathesis cannot make; server/uploads_test.go covers it.
 set -eu
 url=$1
 exec schemathesis run "$url/openapi.yaml" --url "$url" --checks not_a_server_error,response_schema_conformance,content_type_conformance,status_code_conformance \
-  --exclude-path /metrics --max-examples "${2:-20}" --request-timeout 60 --seed 1
+  --exclude-path /metrics --exclude-operation-id continueUpload --max-examples "${2:-20}" --request-timeout 300 --seed 1
