@@ -58,6 +58,7 @@ type documentJSON struct {
 	State    string   `json:"state"` // of the newest version: received, parsed, split, embedded, live or failed
 	Passages int      `json:"passages"`
 	Warnings []string `json:"warnings"`
+	Personal []string `json:"personal_data"` // kinds of it: email, phone, ...
 	Error    string   `json:"error,omitempty"`
 	Class    string   `json:"error_class,omitempty"`
 }
@@ -65,7 +66,7 @@ type documentJSON struct {
 func documentOf(d store.Document) documentJSON {
 	return documentJSON{
 		ID: int64(d.ID), Corpus: d.Corpus, Path: d.Path, Title: d.Title, Kind: d.Kind, Language: d.Language, Tags: list(d.Tags), SHA256: d.SHA256, Size: d.Size,
-		Live: d.Live, State: string(d.State), Passages: d.Passages, Warnings: list(d.Warnings), Error: d.Error, Class: string(d.ErrorClass),
+		Live: d.Live, State: string(d.State), Passages: d.Passages, Warnings: list(d.Warnings), Personal: list(d.Personal), Error: d.Error, Class: string(d.ErrorClass),
 	}
 }
 

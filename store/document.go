@@ -30,12 +30,13 @@ type Document struct {
 	State      ingest.State
 	Passages   int
 	Warnings   []string
+	Personal   []string     // kinds of personal data in it, see package personal
 	ErrorClass ingest.Class // of a failed version, or of the last attempt that will be repeated
 	Error      string
 }
 
 const documentColumns = `SELECT d.id, c.name, d.path, v.title, v.kind, v.lang, d.tags, v.sha256, v.size, d.modified_at, d.live_version IS NOT NULL,
-		v.state, v.passages, v.warnings, v.error_class, v.error_message
+		v.state, v.passages, v.warnings, v.personal, v.error_class, v.error_message
 	FROM documents d JOIN corpora c ON c.tenant = d.tenant AND c.id = d.corpus
 	CROSS JOIN LATERAL (SELECT * FROM document_versions n WHERE n.tenant = d.tenant AND n.document = d.id
 		ORDER BY (n.space = c.space AND n.splitter = c.splitter) DESC, n.id DESC LIMIT 1) v `
@@ -43,7 +44,7 @@ const documentColumns = `SELECT d.id, c.name, d.path, v.title, v.kind, v.lang, d
 func scanDocument(row pgx.CollectableRow) (d Document, err error) {
 	var hash []byte
 	var modified *time.Time
-	err = row.Scan(&d.ID, &d.Corpus, &d.Path, &d.Title, &d.Kind, &d.Language, &d.Tags, &hash, &d.Size, &modified, &d.Live, &d.State, &d.Passages, &d.Warnings, &d.ErrorClass, &d.Error)
+	err = row.Scan(&d.ID, &d.Corpus, &d.Path, &d.Title, &d.Kind, &d.Language, &d.Tags, &hash, &d.Size, &modified, &d.Live, &d.State, &d.Passages, &d.Warnings, &d.Personal, &d.ErrorClass, &d.Error)
 	d.SHA256 = hex.EncodeToString(hash)
 	if modified != nil {
 		d.ModifiedAt = *modified
@@ -208,13 +209,13 @@ func (s *Store) Cancel(ctx context.Context, tenant, corpus string, document retr
 
 // LivePassages returns how a document's live version was split, in order.
 func (s *Store) LivePassages(ctx context.Context, tenant string, id retrieve.DocumentID) ([]ingest.Passage, error) {
-	rows, err := s.pool.Query(ctx, `SELECT p.start_byte, p.end_byte, p.page, p.tokens, p.lang, p.heading, p.context, p.text
+	rows, err := s.pool.Query(ctx, `SELECT p.start_byte, p.end_byte, p.page, p.tokens, p.lang, p.heading, p.context, p.text, p.personal
 		FROM documents d JOIN passages p ON p.tenant = d.tenant AND p.version = d.live_version WHERE d.tenant = $1 AND d.id = $2 ORDER BY p.seq`, tenantOf(tenant), id)
 	if err != nil {
 		return nil, wrap("read passages", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p ingest.Passage, err error) {
-		return p, row.Scan(&p.Start, &p.End, &p.Page, &p.Tokens, &p.Language, &p.Heading, &p.Context, &p.Text)
+		return p, row.Scan(&p.Start, &p.End, &p.Page, &p.Tokens, &p.Language, &p.Heading, &p.Context, &p.Text, &p.Personal)
 	})
 	return list, wrap("read passages", err)
 }

@@ -30,6 +30,12 @@ func TestPersonalData(t *testing.T) {
 	require.NoError(t, s.SaveVectors(ctx, job, []int{0}, []embed.Vector{unit(0)}))
 	require.NoError(t, s.Publish(ctx, job))
 	require.EqualValues(t, 1, count(t, s, `SELECT count(*) FROM document_versions v JOIN passages p ON p.version = v.id WHERE v.personal = '{email}' AND p.personal = '{email}'`))
+	d, err := s.DocumentByPath(ctx, "", "c", "a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"email"}, d.Personal)
+	live, err := s.LivePassages(ctx, "", d.ID)
+	require.NoError(t, err)
+	require.Equal(t, []string{"email"}, live[0].Personal)
 	read := func() (string, string) {
 		hits, err := s.Lexical(ctx, "write today", 1, retrieve.Filter{})
 		require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"ragd/ingest"
@@ -83,6 +84,13 @@ func explainDocument(name string, d *ingest.Document, passages []ingest.Passage)
 	for _, w := range d.Warnings {
 		fmt.Printf("warning: %s\n", w)
 	}
+	var found []string
+	for _, p := range passages {
+		found = append(found, p.Personal...)
+	}
+	if slices.Sort(found); len(found) > 0 {
+		fmt.Printf("personal data: %s\n", strings.Join(slices.Compact(found), ", "))
+	}
 	next := 0
 	for _, page := range d.Pages {
 		fmt.Printf("\n=== %s: bytes [%d,%d), %s\n", pageName(page), page.Start, page.End, blocksOf(d, page))
@@ -92,6 +100,9 @@ func explainDocument(name string, d *ingest.Document, passages []ingest.Passage)
 			if p.Heading != "" {
 				fmt.Printf(", under %q", p.Heading)
 			}
+			if len(p.Personal) > 0 {
+				fmt.Printf(", personal data: %s", strings.Join(p.Personal, ", "))
+			}
 			fmt.Printf("\n    %s\n", strings.ReplaceAll(p.Text, "\n", "\n    "))
 		}
 	}
@@ -100,6 +111,9 @@ func explainDocument(name string, d *ingest.Document, passages []ingest.Passage)
 func pageName(p ingest.Page) string {
 	if p.Number == 0 {
 		return "no pages"
+	}
+	if p.OCR {
+		return fmt.Sprintf("page %d (read by OCR)", p.Number)
 	}
 	return fmt.Sprintf("page %d", p.Number)
 }

@@ -9,16 +9,27 @@ let pages = 1; // how many are shown
 
 const stateNames = { received: "waiting", parsed: "reading", split: "indexing", embedded: "indexing", live: "ready", failed: "failed" };
 
+const warningNames = {
+  garbled: "Some characters have no trustworthy meaning.",
+  nul_removed: "NUL bytes were removed.",
+  encoding: "Some bytes are invalid in the file's encoding.",
+  empty_pages: "Some pages have no text.",
+  truncated: "A limit left content out.",
+  attachments: "Attached or embedded files were not read.",
+  ocr: "Some text was read from pictures; there may be mistakes.",
+};
+
 function row(d) {
   const remove = el("button", { type: "button", className: "quiet", textContent: "Delete", "aria-label": `Delete ${d.path}` });
   remove.addEventListener("click", () => removeDocument(d));
   const state = el("td", {}, el("span", { className: `state ${d.state}`, textContent: stateNames[d.state] ?? d.state }));
   if (d.error) state.append(el("p", { className: "error", textContent: d.error }));
   if (d.state === "failed" && d.live) state.append(el("p", { className: "hint", textContent: "An earlier version still answers." }));
-  for (const warning of d.warnings) state.append(el("p", { className: "hint", textContent: warning }));
+  for (const warning of d.warnings) state.append(el("p", { className: "hint", textContent: warningNames[warning] ?? warning }));
+  if (d.personal_data?.length) state.append(el("p", { className: "hint", textContent: `Personal data: ${d.personal_data.join(", ")}` }));
   const name = el("th", { scope: "row" }, el("span", { textContent: d.title || d.path }));
   if (d.title && d.title !== d.path) name.append(el("span", { className: "hint path", textContent: d.path }));
-  return el("tr", {}, name, el("td", { textContent: d.corpus }), state, el("td", { className: "number", textContent: d.passages }), el("td", {}, remove));
+  return el("tr", {}, name, el("td", { textContent: d.corpus, title: d.corpus }), state, el("td", { className: "number", textContent: d.passages }), el("td", {}, remove));
 }
 
 async function removeDocument(d) {
