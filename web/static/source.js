@@ -39,13 +39,21 @@ async function showPage(p, target, mine) {
   const start = target.source_start ?? p.start, end = target.source_end ?? p.end;
   const width = Math.min(2000, Math.round(Math.max(320, $("source").clientWidth - 48) * Math.min(2, devicePixelRatio)));
   try {
-    const response = await request(`v1/documents/${p.document_id}/pages/${p.page}?width=${width}&start=${start}&end=${end}`);
+    const [response, boxes] = await Promise.all([
+      request(`v1/documents/${p.document_id}/pages/${p.page}?width=${width}&start=${start}&end=${end}`),
+      getJSON(`v1/documents/${p.document_id}/boxes?start=${start}&end=${end}`)]);
     const picture = await response.blob();
     if (mine !== shown) return;
     hidePage();
     $("source-image").src = URL.createObjectURL(picture);
     $("source-image").alt = `Page ${p.page} of ${p.title || p.path}, the cited words marked. The text follows.`;
     $("source-page").hidden = false;
+    await $("source-image").decode();
+    if (mine !== shown) return;
+    const on = boxes.pages.find((b) => b.page === p.page);
+    const top = Math.min(...(on?.boxes ?? []).map((b) => b.y0)) / (on?.height ?? 1); // a share of the page
+    if (isFinite(top)) $("source-page").scrollTop = top * $("source-image").clientHeight - $("source-page").clientHeight / 3;
+    bringIntoView();
   } catch { /* no picture: the text is there */ }
 }
 
@@ -68,9 +76,14 @@ function draw(p, target) {
     el("span", { className: "around", textContent: p.before }),
     el("span", { className: "passage" }, ...text),
     el("span", { className: "around", textContent: p.after }));
-  const middle = $("source-text").querySelector("mark") ?? $("source-text").querySelector(".passage");
-  $("source-text").scrollTop = middle.offsetTop - $("source-text").offsetTop - $("source-text").clientHeight / 3;
+  bringIntoView();
   if (cited) announce(`Cited text: ${cut(from, to)}`);
+}
+
+// bringIntoView scrolls the text to what is cited. A picture above it leaves it less room, so that it is called again then.
+function bringIntoView() {
+  const text = $("source-text"), middle = text.querySelector("mark") ?? text.querySelector(".passage");
+  if (middle) text.scrollTop += middle.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 3;
 }
 
 export function closeSource() {
