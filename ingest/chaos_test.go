@@ -105,7 +105,7 @@ func (c *chaos) worker(ctx context.Context, seed uint64) (kills int) {
 // TestChaos kills workers at random while documents are uploaded, replaced and deleted and a folder is ingested; two workers share the work all the
 // time. In the end the corpus is, row for row, that of one undisturbed run over the same documents. RAGD_TEST_FULL=1 goes on for three minutes.
 func TestChaos(t *testing.T) {
-	long := 8 * time.Second
+	long := 5 * time.Second
 	if os.Getenv("RAGD_TEST_FULL") != "" {
 		long = 3 * time.Minute
 	}

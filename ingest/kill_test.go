@@ -193,6 +193,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for _, method := range []string{"Receive", "Claim", "SaveDocument", "SavePassages", "SaveVectors", "Publish", "Fail"} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(method+"/"+when, func(t *testing.T) {
+				t.Parallel() // a restart mostly waits for the lease of the dead
 				url := pgtest.New(t)
 				n := 2
 				if method == "SaveVectors" { // few passages may go in one batch
@@ -215,7 +216,7 @@ func TestKilledAtRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	kills := 0
 	for round := range 60 {
-		after := time.Duration(30+rng.IntN(150*(1+round/4))) * time.Millisecond
+		after := time.Duration(30+rng.IntN(150*(1+round/2))) * time.Millisecond
 		if round == 59 {
 			after = 0
 		}
