@@ -275,7 +275,7 @@ func (k ingestMigrateCmd) Run(ctx ctxBinding, a *app) error {
 		if err != nil {
 			return err
 		}
-		a.progress.step("corpus %s is now made with %s, before with %s: %d documents with %d passages in %s", c.Name, pipeline.Index().Model, c.Index.Model,
+		a.progress.step("corpus %s is now made with %s, before with %s; this run made %d documents with %d passages in %s", c.Name, pipeline.Index().Model, c.Index.Model,
 			report.Documents, report.Passages, view.took().Round(10*time.Millisecond))
 	}
 	if err := db.Maintain(ctx, store.Retention{}); err != nil {
