@@ -145,7 +145,11 @@ func writeDocuments(sources []Source) string {
 // bare numbers are the only thing that is written differently from the source; the quote shown to people is cut from the source itself.
 func documentText(marker int, p *retrieve.Passage) string {
 	title := p.Title
-	if p.Heading != "" && p.Heading != p.Title {
+	switch {
+	case p.Heading == "" || p.Heading == title:
+	case strings.HasPrefix(p.Heading, title+" > "): // the path of headings mostly begins with the title
+		title = p.Heading
+	default:
 		title += " > " + p.Heading
 	}
 	if p.Page > 0 {
