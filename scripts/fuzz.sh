@@ -15,12 +15,14 @@ fuzz_package() {
 	binary=$work/$(tr / _ <<<"$dir").test
 	go test -tags nomsgpack -c -fuzz . -o "$binary" "./$dir" || return 1
 	for target in $(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go | cut -c6-); do
-		if (cd "$dir" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "${seconds}s" -test.parallel 1 -test.fuzzcachedir "$cache/$dir") \
-			>"$work/$target.log" 2>&1; then
-			printf '%-20s %-20s %s\n' "$dir" "$target" "$(grep -o 'execs: [0-9]*' "$work/$target.log" | tail -1)"
+		# Making new inputs smaller would take all of so short a time. A deadline that falls into an execution is reported as a failure, without an input.
+		log=$binary.$target.log
+		if (cd "$dir" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "${seconds}s" -test.fuzzminimizetime 1x -test.parallel 1 \
+			-test.fuzzcachedir "$cache/$dir") >"$log" 2>&1 || { grep -q '^ *context deadline exceeded$' "$log" && ! grep -q 'Failing input' "$log"; }; then
+			printf '%-20s %-20s %s\n' "$dir" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -1)"
 		else
 			printf '%s: %s FAILED\n' "$dir" "$target"
-			cat "$work/$target.log"
+			cat "$log"
 			return 1
 		fi
 	done
