@@ -336,7 +336,7 @@ func unreadable(s *source) error {
 	mime := mimetype.Detect(s.data)
 	switch {
 	case strings.HasPrefix(mime.String(), "image/"):
-		return failf(Unsupported, "%s is an image (%s); text in images is read by OCR only, which is off", s.name, mime)
+		return failf(Unsupported, "%s is an image (%s), not a document; OCR reads pictures that are uploaded or attached, where it is installed and on", s.name, mime)
 	case mime.Is("application/octet-stream"):
 		return failf(Unsupported, "%s is binary data of unknown kind", s.name)
 	}
