@@ -54,18 +54,7 @@ func hasHistory(set *eval.Dataset) bool {
 type rewriting struct{ *answer.Answerer }
 
 func (r rewriting) Rewrite(ctx context.Context, question string, history []eval.Turn) (string, error) {
-	var turns []answer.Turn
-	for _, m := range history {
-		if m.Role == "user" || len(turns) == 0 {
-			turns = append(turns, answer.Turn{})
-		}
-		if last := &turns[len(turns)-1]; m.Role == "user" {
-			last.Question = m.Text
-		} else {
-			last.Answer = m.Text
-		}
-	}
-	return r.Answerer.Rewrite(ctx, question, turns, eval.Tenant)
+	return r.Answerer.Rewrite(ctx, question, eval.Turns(history), eval.Tenant)
 }
 
 func legs(names []string) []retrieve.Leg {
