@@ -121,7 +121,7 @@ func questionLanguages(byLanguage map[string]int64, total int64) []string {
 		}
 		return strings.Compare(a, b)
 	})
-	return languages[:min(maxLanguages, len(languages))]
+	return languages
 }
 
 // condition is a WHERE clause on passage_vectors v with its arguments, which are the first of the statement.
@@ -257,7 +257,7 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 		if err != nil || sc.passages == 0 || k <= 0 {
 			return err
 		}
-		terms, err := blocksOf(ctx, tx, sc, questionTerms(clean(q), sc.languages))
+		terms, err := blocksOf(ctx, tx, sc, questionTerms(clean(q), sc.languages, f.Languages))
 		if err != nil || len(terms) == 0 {
 			return err
 		}
@@ -278,10 +278,15 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 	return hits, wrap("lexical search", err)
 }
 
-// questionTerms reads a question in each of languages; each term counts once.
-func questionTerms(q string, languages []string) []string {
+// questionTerms reads a question in those of the corpora's languages that it may be in, and that the filter names where it names any; each term counts
+// once.
+func questionTerms(q string, languages, filter []string) []string {
+	if len(filter) > 0 {
+		languages = filter
+	}
+	languages = analysis.Readings(q, languages)
 	var terms []string
-	for _, lang := range languages {
+	for _, lang := range languages[:min(maxLanguages, len(languages))] {
 		terms = append(terms, analysis.Terms(q, lang)...)
 	}
 	slices.Sort(terms)

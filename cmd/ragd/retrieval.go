@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"ragd/embed"
 	"ragd/eval"
 	"ragd/ingest"
 	"ragd/retrieve"
@@ -26,10 +27,11 @@ type evalRetrievalCmd struct {
 // Help is shown by ragd eval retrieval --help.
 func (evalRetrievalCmd) Help() string {
 	return `The set goes through ragd's own store into a scratch corpus (kept, so that a second run does not embed again), then every question that has a
-right passage is asked of each leg. nDCG has linear gains.
+right passage is asked of each leg. nDCG has linear gains. With --legs bm25 alone nothing is embedded.
 
   ragd eval retrieval sets/handbook
   ragd eval retrieval sets/handbook --docs --legs hybrid,rerank --json
+  ragd eval retrieval sets/handbook --legs bm25
   ragd eval retrieval sets/handbook --out handbook.jsonl && ragd eval compare yesterday.jsonl handbook.jsonl`
 }
 
@@ -120,6 +122,19 @@ func withGold(set *eval.Dataset, questions []eval.Query) []eval.Query {
 	return all
 }
 
+// wordsOnly stands for an embedder where only the lexical leg is asked: passages are cut as the model wants them, but nothing is computed.
+type wordsOnly struct{ embed.Embedder }
+
+func (wordsOnly) Model() string { return "none" }
+func (wordsOnly) Dim() int      { return 1 }
+func (wordsOnly) Embed(_ context.Context, _ embed.Role, texts []string) ([]embed.Vector, error) {
+	vectors := make([]embed.Vector, len(texts))
+	for i := range vectors {
+		vectors[i] = embed.Vector{1}
+	}
+	return vectors, nil
+}
+
 // index makes the set searchable and says how its passages are known to the qrels.
 func (k evalRetrievalCmd) index(ctx context.Context, a *app, set *eval.Dataset) (corpus string, gold eval.GoldID, err error) {
 	pipeline, err := a.openPipeline(ctx)
@@ -137,6 +152,9 @@ func (k evalRetrievalCmd) index(ctx context.Context, a *app, set *eval.Dataset) 
 			a.progress.step("  failed %s: %s", f.Path, f.Reason)
 		}
 		return corpus, byPage, err
+	}
+	if len(k.Legs) > 0 && careful(k.Legs) == retrieve.LegLexical {
+		pipeline.Embedder = wordsOnly{pipeline.Embedder}
 	}
 	corpus = scratchName(set, "corpus", pipeline)
 	bar := a.progress.bar("indexing "+set.Name, items)

@@ -73,6 +73,23 @@ func TestQuestionsMeetDocuments(t *testing.T) {
 	}
 }
 
+func TestReadings(t *testing.T) {
+	all := []string{"en", "de", "ar", "hi", "ru", "nb", "no", "zh", "pt-BR"}
+	for q, want := range map[string]string{
+		"working hours":   "en de ar nb pt-BR", // one of those of which nothing is known, one Norwegian
+		"отпуск":          "ar ru",
+		"отпуск в Google": "en de ar ru nb pt-BR",
+		"大学":              "ar",
+		"4711":            "ar",
+		"":                "ar",
+	} {
+		require.Equal(t, want, strings.Join(analysis.Readings(q, all), " "), q)
+	}
+	require.Equal(t, []string{"en"}, analysis.Readings("大学", []string{"en", "de"}))
+	require.Equal(t, []string{""}, analysis.Readings("hours", []string{"", "en"}), "an unknown language is read as English")
+	require.Empty(t, analysis.Readings("x", nil))
+}
+
 func FuzzTerms(f *testing.F) {
 	for _, s := range []string{"The FooBar_baz costs 1,234.50", "東京タワー C++", "\x00\xff\xfe", "a\u0300\u0301\u0302", strings.Repeat("a", 100), "ﷺ", "1.2.3.4-5/6", "l’été", "\U0001F468\u200d\U0001F469", "ё", "İ"} {
 		for _, lang := range []string{"en", "fr", "es", "ru", "sv", "no", "hu", "zh", ""} {

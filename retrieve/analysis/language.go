@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/kljensen/snowball/english"
 	"github.com/kljensen/snowball/french"
@@ -55,6 +57,33 @@ func languageOf(code string) *language {
 		return l
 	}
 	return unknown
+}
+
+// Readings returns those of languages in which Terms reads q differently and to some purpose, in their order: nobody asks in Russian without a
+// Cyrillic letter, and languages of which nothing is known are all read the same way. At least one comes back where there is one.
+func Readings(q string, languages []string) []string {
+	var kept []string
+	var seen []*language
+	for _, code := range languages {
+		l := languageOf(code)
+		if slices.Contains(seen, l) || l != unknown && !writes(l, q) {
+			continue
+		}
+		kept, seen = append(kept, code), append(seen, l)
+	}
+	if len(kept) == 0 && len(languages) > 0 {
+		return languages[:1]
+	}
+	return kept
+}
+
+// writes reports whether q has a letter of the script of l, one of the known languages.
+func writes(l *language, q string) bool {
+	script := unicode.Latin
+	if l == languages["ru"] {
+		script = unicode.Cyrillic
+	}
+	return strings.ContainsFunc(q, func(c rune) bool { return unicode.Is(script, c) })
 }
 
 func set(list string) map[string]bool {

@@ -155,12 +155,20 @@ func (m *Memory) Lexical(_ context.Context, q string, k int, f retrieve.Filter) 
 			byLanguage[s.language]++
 		}
 	}
-	terms := map[string]float64{} // idf
-	for language, count := range byLanguage {
-		if float64(count) >= 0.02*n {
-			for _, term := range analysis.Terms(q, language) {
-				terms[term] = 0
+	languages := f.Languages
+	if len(languages) == 0 {
+		for language, count := range byLanguage {
+			if float64(count) >= 0.02*n {
+				languages = append(languages, language)
 			}
+		}
+		slices.SortFunc(languages, func(a, b string) int { return cmp.Or(byLanguage[b]-byLanguage[a], strings.Compare(a, b)) })
+	}
+	terms := map[string]float64{} // idf
+	languages = analysis.Readings(q, languages)
+	for _, language := range languages[:min(4, len(languages))] {
+		for _, term := range analysis.Terms(q, language) {
+			terms[term] = 0
 		}
 	}
 	for term := range terms {

@@ -33,6 +33,7 @@ func Run(t *testing.T, empty func(t *testing.T) Loader) {
 		"dense order is by cosine":        testDense,
 		"lexical ranks by BM25":           testLexical,
 		"filters narrow both legs":        testFilters,
+		"questions in many languages":     testLanguages,
 		"a filter never shortens":         testSelectiveFilter,
 		"passages keep the order asked":   testPassages,
 		"replacing and deleting":          testReplace,
@@ -129,6 +130,29 @@ func testLexical(t *testing.T, x Loader) {
 	require.NoError(t, err)
 	require.Len(t, hits, 2)
 	require.Greater(t, hits[0].Score, 0.0)
+}
+
+// A corpus of more languages than a question is read in: the letters of the question say which those are.
+func testLanguages(t *testing.T, x Loader) {
+	for lang, words := range map[string]string{
+		"ar": "كتب المعلم", "de": "Die Überstunden werden bezahlt", "en": "Reimbursements are paid", "es": "las canciones españolas", "fr": "les congés payés",
+		"hi": "हिन्दी भाषा", "ru": "Отпуска сотрудников оплачиваются", "tr": "çalışanların izinleri", "zh": "东京大学",
+	} {
+		d := text("c", lang, words)
+		d.Passages[0].Language = lang
+		x.Load(t, d)
+	}
+	for lang, question := range map[string]string{
+		"de": "uberstunden", "en": "reimbursement", "es": "canciones", "hi": "भाषा", "ru": "отпуск сотрудника", "tr": "izinleri", "zh": "大学", "ar": "المعلم",
+	} {
+		hits, err := x.Lexical(context.Background(), question, 1, retrieve.Filter{})
+		require.NoError(t, err, lang)
+		require.Len(t, hits, 1, lang)
+		passages, err := x.Passages(context.Background(), []retrieve.PassageID{hits[0].ID}, retrieve.Filter{})
+		require.NoError(t, err, lang)
+		require.Equal(t, lang, passages[0].Path)
+	}
+	require.Len(t, lexical(t, x, "congé payé", 1, retrieve.Filter{Languages: []string{"fr"}}), 1)
 }
 
 func testFilters(t *testing.T, x Loader) {
