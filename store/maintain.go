@@ -38,11 +38,6 @@ func (s *Store) Maintain(ctx context.Context, keep Retention) error {
 				return err
 			}
 		}
-		if keep.Audit > 0 {
-			if _, err := tx.Exec(ctx, `DELETE FROM audit_log WHERE at < now() - $1::interval`, keep.Audit); err != nil {
-				return err
-			}
-		}
 		if _, err := tx.Exec(ctx, `DELETE FROM uploads WHERE updated_at < now() - $1::interval`, uploadLife); err != nil {
 			return err
 		}

@@ -19,20 +19,21 @@ import (
 	"ragd/retrieve/analysis"
 )
 
-// reader answers searches within the transactions that read makes.
+// reader answers searches within the transactions that read makes for what a filter selects.
 type reader struct {
-	read       func(context.Context, func(pgx.Tx) error) error
+	read       func(context.Context, retrieve.Filter, func(pgx.Tx) error) error
 	exactLimit int64 // vectors up to which a scan of all is the better plan
 }
 
 // exactLimit: 20,000 vectors of 384 dimensions take 9 ms of CPU, and the result is complete whatever the filter.
 const exactLimit = 20_000
 
-// Snapshot calls fn with an index on which every call sees the same state of the database. Its calls take turns; it is not to be used after fn.
+// Snapshot calls fn with an index on which every call sees the same state of the database, the primary. Its calls take turns; it is not to be used
+// after fn.
 func (s *Store) Snapshot(ctx context.Context, fn func(retrieve.Index) error) error {
 	return s.read(ctx, func(tx pgx.Tx) error {
 		var turn sync.Mutex
-		return fn(reader{exactLimit: s.exactLimit, read: func(ctx context.Context, fn func(pgx.Tx) error) error {
+		return fn(reader{exactLimit: s.exactLimit, read: func(_ context.Context, _ retrieve.Filter, fn func(pgx.Tx) error) error {
 			turn.Lock()
 			defer turn.Unlock()
 			return fn(tx)
@@ -185,7 +186,7 @@ func orNullTime(t time.Time) any {
 
 // Dense implements [retrieve.Index].
 func (r reader) Dense(ctx context.Context, q embed.Vector, k int, f retrieve.Filter) (hits []retrieve.Hit, err error) {
-	err = r.read(ctx, func(tx pgx.Tx) error {
+	err = r.read(ctx, f, func(tx pgx.Tx) error {
 		sc, err := scopeOf(ctx, tx, f)
 		if err != nil || sc.passages == 0 || k <= 0 {
 			return err
@@ -252,7 +253,7 @@ func graphName(space int) string { return fmt.Sprintf("passage_vectors_hnsw_%d",
 
 // Lexical implements [retrieve.Index].
 func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter) (hits []retrieve.Hit, err error) {
-	err = r.read(ctx, func(tx pgx.Tx) error {
+	err = r.read(ctx, f, func(tx pgx.Tx) error {
 		sc, err := scopeOf(ctx, tx, f)
 		if err != nil || sc.passages == 0 || k <= 0 {
 			return err
@@ -334,7 +335,7 @@ func admitted(ctx context.Context, tx pgx.Tx, where condition) (map[int64]struct
 
 // Passages implements [retrieve.Index]. Passages of retired versions are found by their ids, so that older answers can be followed.
 func (r reader) Passages(ctx context.Context, ids []retrieve.PassageID, f retrieve.Filter) (passages []retrieve.Passage, err error) {
-	err = r.read(ctx, func(tx pgx.Tx) error {
+	err = r.read(ctx, f, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT p.id, d.id, c.name, d.path, v.title, p.text, p.heading, p.start_byte, p.end_byte, p.page, c.personal_data = 'mask'
 			FROM unnest($2::bigint[]) WITH ORDINALITY AS q (id, n)
 			JOIN passages p ON p.tenant = $1 AND p.id = q.id

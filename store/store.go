@@ -36,6 +36,7 @@ var (
 type Store struct {
 	reader
 	pool       *pgxpool.Pool
+	replicas   replicas
 	logger     *slog.Logger
 	publishing publishing
 }
@@ -57,7 +58,7 @@ func Open(ctx context.Context, url string, logger *slog.Logger) (*Store, error) 
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
 	s := &Store{pool: pool, logger: logger}
-	s.reader = reader{read: s.read, exactLimit: exactLimit}
+	s.reader = reader{read: s.search, exactLimit: exactLimit}
 	return s, nil
 }
 
@@ -72,7 +73,10 @@ func configure(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // Close waits for running statements and closes all connections.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.replicas.close()
+	s.pool.Close()
+}
 
 // Pool gives access to the connections, for health checks and metrics.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
