@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"ragd/llm"
@@ -83,10 +84,11 @@ const (
 	FinishAbstained Finish = "abstained" // the documents hold no answer; Reason says how that was found
 )
 
-// Source is a passage in the prompt.
+// Source is a passage that an answer rests on: one of the prompt, or one that the second look found.
 type Source struct {
-	Marker int // n of [n], as in the prompt
-	Rank   int // 1 for the most relevant
+	Marker int  // n of [n], as in the prompt
+	Rank   int  // 1 for the most relevant
+	Added  bool // the model did not read it; it supports a statement that nothing in the prompt supports
 	retrieve.Scored
 }
 
@@ -99,9 +101,9 @@ type Answer struct {
 	Draft       string // what the model wrote, before anything was judged; "" when it was not asked
 	Finish      Finish
 	Abstained   bool
-	Reason      string  // why it abstained
-	Confidence  float64 // estimated probability that the documents hold the answer, 0 to 1
-	Sources     []Source
+	Reason      string   // why it abstained
+	Confidence  float64  // estimated probability that the documents hold the answer, 0 to 1
+	Sources     []Source // of the prompt, then those that were added
 	Citations   []Citation
 	Statements  []Judged    // of the draft, in order, with what became of each
 	Unsupported []Statement // that stay in Text and that no passage supports; they carry no marker
@@ -115,6 +117,15 @@ type Answer struct {
 	Total       time.Duration
 	FirstToken  time.Duration // from the call to the first generated token
 	Trace       Trace
+}
+
+// Read returns the sources that stood in the prompt.
+func (a *Answer) Read() []Source {
+	n := slices.IndexFunc(a.Sources, func(s Source) bool { return s.Added })
+	if n < 0 {
+		n = len(a.Sources)
+	}
+	return a.Sources[:n]
 }
 
 // Answerer answers questions. Build it with [New].

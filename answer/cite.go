@@ -54,11 +54,12 @@ type Statement struct{ Start, End int }
 
 // citer takes a growing answer, checks each marker against the passages, corrects the ones that name a wrong passage, and resolves them to spans.
 type citer struct {
-	sources   []Source
-	question  string         // what stands in it need not stand in a source
-	computed  []arith.Number // results that the engine has computed
-	evidence  []evidence     // of each source
-	byRank    []int          // indices of sources, the most relevant first
+	sources   []Source          // of the prompt, then those that the second look added
+	spare     []retrieve.Scored // found and not in the prompt, most relevant first
+	question  string            // what stands in it need not stand in a source
+	computed  []arith.Number    // results that the engine has computed
+	evidence  []evidence        // of each source
+	byRank    []int             // indices of sources, the most relevant first
 	weights   weights
 	text      strings.Builder // what was passed on
 	draft     strings.Builder // what the model wrote
@@ -79,8 +80,8 @@ type part struct {
 	verdict              *verify.Verdict
 }
 
-func newCiter(sources []Source, question string, computed []Computation) *citer {
-	c := &citer{sources: sources, question: question, said: map[string]bool{}}
+func newCiter(sources []Source, spare []retrieve.Scored, question string, computed []Computation) *citer {
+	c := &citer{sources: slices.Clip(sources), spare: spare, question: question, said: map[string]bool{}}
 	for _, s := range sources {
 		c.evidence = append(c.evidence, newEvidence(s.Passage.Text))
 	}
@@ -167,7 +168,12 @@ func (c *citer) cite(named int) []Citation {
 	c.said[statement] = true
 	p := part{from: c.claimFrom, start: start, end: end}
 	chosen, missing, share := c.choose(statement)
-	p.missing, p.support = missing, share
+	p.missing, p.support, p.verdict = missing, share, c.check(statement, chosen)
+	if len(chosen) == 0 || !p.verdict.Supported {
+		if x, found := c.lookFurther(statement); found {
+			chosen, p.missing, p.support, p.verdict = []choice{x}, nil, max(share, x.share), c.check(statement, []choice{x})
+		}
+	}
 	if len(chosen) > 0 {
 		c.text.WriteByte(' ')
 	}
@@ -227,6 +233,19 @@ func (c *citer) choose(statement string) ([]choice, []verify.Fact, float64) {
 	return chosen, nil, most
 }
 
+// check judges a statement by the passages that it is cited to; nil when there are none.
+func (c *citer) check(statement string, chosen []choice) *verify.Verdict {
+	if len(chosen) == 0 {
+		return nil
+	}
+	var passages []string
+	for _, x := range chosen {
+		passages = append(passages, c.sources[x.source].Passage.ForRanking())
+	}
+	v := verify.Check(statement, passages)
+	return &v
+}
+
 // contradicted reports a span that says the same with a negation more, or less.
 func (c *citer) contradicted(statement string, x choice) bool {
 	_, no := verify.Contradicts(statement, c.sources[x.source].Passage.Text[x.start:x.end])
@@ -243,8 +262,8 @@ func (c *citer) missing(statement string, spans []choice) []verify.Fact {
 	return verify.Missing(statement, held.String(), c.question, c.computed...)
 }
 
-// lookAgain searches all passages for what the chosen spans lack, before a statement loses its citation: first for one span that holds every detail,
-// then for sentences that add what is missing.
+// lookAgain searches all passages of the prompt for what the chosen spans lack, before a statement loses its citation: first for one span that holds
+// every detail, then for sentences that add what is missing.
 func (c *citer) lookAgain(statement string, all, chosen []choice, missing []verify.Fact) ([]choice, []verify.Fact) {
 	for _, i := range c.byRank {
 		if x := all[i]; x.share >= minSupport && !c.contradicted(statement, x) && len(c.missing(statement, []choice{x})) == 0 {
@@ -267,6 +286,27 @@ func (c *citer) lookAgain(statement string, all, chosen []choice, missing []veri
 		}
 	}
 	return chosen, missing
+}
+
+// lookFurther searches what was found and did not get into the prompt for a span that supports a statement which nothing in the prompt supports, before
+// it loses its citation. The passage becomes a source with the next number.
+func (c *citer) lookFurther(statement string) (choice, bool) {
+	want := c.weights.of(statement)
+	for i := range c.spare {
+		e := newEvidence(c.spare[i].Passage.Text)
+		x := choice{e.supports(want), len(c.sources)}
+		if x.share < minSupport {
+			continue
+		}
+		c.sources = append(c.sources, Source{Marker: x.source + 1, Rank: x.source + 1, Added: true, Scored: c.spare[i]})
+		if !c.contradicted(statement, x) && len(c.missing(statement, []choice{x})) == 0 && c.check(statement, []choice{x}).Supported {
+			c.evidence, c.byRank = append(c.evidence, e), append(c.byRank, x.source)
+			c.spare = slices.Concat(c.spare[:i], c.spare[i+1:])
+			return x, true
+		}
+		c.sources = c.sources[:x.source]
+	}
+	return choice{}, false
 }
 
 // holdsAny is a cheap test before the careful one.

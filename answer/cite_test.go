@@ -25,7 +25,7 @@ func sources(texts ...string) []Source {
 
 // cited pushes text in pieces of n bytes and returns what a reader saw.
 func cited(t *testing.T, text string, n int, from ...string) (string, []Citation) {
-	c := newCiter(sources(from...), "", nil)
+	c := newCiter(sources(from...), nil, "", nil)
 	var shown strings.Builder
 	for len(text) > 0 {
 		k := min(n, len(text))
@@ -75,7 +75,7 @@ func TestEveryPassageThatCarriesAStatementIsCited(t *testing.T) {
 }
 
 func TestARepeatedStatementEndsTheAnswer(t *testing.T) {
-	c := newCiter(sources(leave, study), "", nil)
+	c := newCiter(sources(leave, study), nil, "", nil)
 	c.push("There are 27 vacation days per year. [1] Unused budget lapses. [2]")
 	require.False(t, c.repeats)
 	shown, found := c.push(" There are 27 vacation days per year. [1]")
@@ -99,7 +99,7 @@ func TestBracketsInProseAreNoCitations(t *testing.T) {
 }
 
 func TestAnAnswerUnrelatedToThePassagesHasNoCitation(t *testing.T) {
-	c := newCiter(sources(leave, study), "", nil)
+	c := newCiter(sources(leave, study), nil, "", nil)
 	text, found := c.push("Paris lies on the Seine. [1] There are 27 vacation days. [1]")
 	require.Equal(t, "Paris lies on the Seine. There are 27 vacation days. [1]", text)
 	require.Len(t, found, 1)

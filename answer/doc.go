@@ -3,7 +3,9 @@
 //
 // # Invariants
 //
-//  1. A marker [n] in an answer names a passage that stood in the prompt: the grammar admits no other (see llm/grammar).
+//  1. A marker [n] in an answer names one of its Sources. The model can only write those of the prompt: the grammar admits no other (see
+//     llm/grammar). A statement that none of them supports is looked up in whatever else was retrieved, before it loses its marker; a passage found so
+//     is added to the Sources.
 //  2. A citation's quote is the document's own text at [SourceStart, SourceEnd); it is cut from the passage, never generated.
 //  3. When nothing relevant was retrieved the model is not asked, so its own memory cannot answer.
 //  4. The prompt is system, then passages, then history, then question, so that the prefix up to the passages is shared by every question and the

@@ -29,6 +29,7 @@ func (r *run) settle(c *citer, reason string) {
 	if c.repeats {
 		r.answer.Finish = FinishRepeat
 	}
+	r.answer.Sources = c.sources
 	r.parts, r.text, r.tail = c.parts, c.text.String(), c.text.String()[c.claimFrom:]
 	// What follows the last marker is the end of its sentence, or a statement that was not finished.
 	if strings.Trim(r.tail, ".!?;, \t\n") != "" {
@@ -44,7 +45,6 @@ func (r *run) settle(c *citer, reason string) {
 func (r *run) decide(ctx context.Context) error {
 	started := time.Now()
 	defer func() { r.answer.Verify = time.Since(started) }()
-	r.check()
 	r.compose()
 	if err := r.lift(ctx); err != nil {
 		return err
@@ -61,32 +61,6 @@ func (r *run) decide(ctx context.Context) error {
 		r.refuse(fmt.Sprintf("the passages hardly answer the question (confidence %.2f, needed %.2f)", r.answer.Confidence, abstain.Below))
 	}
 	return nil
-}
-
-// check judges every cited statement by the passages that it is cited to.
-func (r *run) check() {
-	for i := range r.parts {
-		p := &r.parts[i]
-		if len(p.cited) == 0 {
-			continue
-		}
-		var passages []string
-		for _, c := range p.cited {
-			passages = append(passages, r.passage(c.Marker))
-		}
-		v := verify.Check(r.text[p.start:p.end], passages)
-		p.verdict = &v
-	}
-}
-
-// passage is the text of the source that a marker names.
-func (r *run) passage(marker int) string {
-	for i := range r.answer.Sources {
-		if s := &r.answer.Sources[i]; s.Marker == marker {
-			return s.Passage.ForRanking()
-		}
-	}
-	return ""
 }
 
 // answered asks the cross-encoder whether the answer answers the question.

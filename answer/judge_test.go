@@ -12,12 +12,11 @@ import (
 // judged puts a draft through the citer and the judgement of words, as a run does.
 func judged(t *testing.T, keep bool, draft string, from ...string) *Answer {
 	s := sources(from...)
-	c := newCiter(s, "", nil)
+	c := newCiter(s, nil, "", nil)
 	c.push(draft)
 	c.flush()
 	r := &run{Answerer: &Answerer{config: Config{Keep: keep}}, answer: Answer{Sources: s}}
 	r.settle(c, "stop")
-	r.check()
 	r.compose()
 	for _, x := range r.answer.Citations {
 		p := s[x.Marker-1].Passage
@@ -114,10 +113,10 @@ func TestCalculationsAreExactAndTheirOperandsComeFromTheSources(t *testing.T) {
 
 func TestAComputedResultNeedsNoSource(t *testing.T) {
 	s := sources(leave)
-	c := newCiter(s, "", []Computation{{Expression: "27 - 10", Result: "17"}})
+	c := newCiter(s, nil, "", []Computation{{Expression: "27 - 10", Result: "17"}})
 	_, found := c.push("Of 27 paid vacation days 17 are left when 10 unused days are carried over. [1]")
 	require.Len(t, found, 1)
-	c = newCiter(s, "", nil)
+	c = newCiter(s, nil, "", nil)
 	_, found = c.push("Of 27 paid vacation days 17 are left when 10 unused days are carried over. [1]")
 	require.Empty(t, found)
 }
@@ -133,4 +132,30 @@ func TestEvidenceOfRetrieval(t *testing.T) {
 	weak := e
 	weak.Top, weak.Third, weak.Cover, weak.Refusal = -8, -9, 0.1, -0.1
 	require.Greater(t, e.before(), weak.before())
+}
+
+func TestTheSecondLookReachesPassagesThatTheModelDidNotRead(t *testing.T) {
+	const parking = "Visitors pay 40 NOK per day for parking behind the main building."
+	spare := []retrieve.Scored{
+		{Passage: retrieve.Passage{ID: 70, Document: 7, Path: "canteen.md", Text: "The canteen behind the main building opens at 11:30.", End: 52}},
+		{Passage: retrieve.Passage{ID: 71, Document: 8, Path: "parking.md", Text: parking, Start: 9, End: 9 + len(parking)}},
+	}
+	read := sources(leave, study)
+	c := newCiter(read, spare, "", nil)
+	shown, found := c.push("There are 27 vacation days per year. [1] Visitors pay 40 NOK per day for parking. [2] Visitors pay 50 NOK per day for parking. [2]")
+	require.Equal(t, "There are 27 vacation days per year. [1] Visitors pay 40 NOK per day for parking. [3] Visitors pay 50 NOK per day for parking.", shown)
+	require.Len(t, found, 2)
+	require.Equal(t, retrieve.PassageID(71), found[1].Passage)
+	require.Equal(t, parking, found[1].Quote)
+	require.Equal(t, 9, found[1].SourceStart)
+	require.True(t, found[1].Corrected)
+	require.Len(t, read, 2, "the sources that a reader already has stay as they are")
+
+	r := &run{Answerer: &Answerer{}, answer: Answer{Sources: read}}
+	r.settle(c, "stop")
+	r.compose()
+	require.Len(t, r.answer.Read(), 2)
+	require.Len(t, r.answer.Sources, 3)
+	require.True(t, r.answer.Sources[2].Added)
+	require.Equal(t, "There are 27 vacation days per year. [1] Visitors pay 40 NOK per day for parking. [3]", r.answer.Text)
 }

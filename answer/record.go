@@ -45,7 +45,7 @@ func (r *Answerer) Replay(ctx context.Context, a *Answer, namespace string) (sam
 	}
 	q := a.Trace.Question
 	stream, err := r.engine.Generate(ctx, llm.Request{Prompt: a.Trace.Tokens, MaxTokens: max(1, min(q.MaxTokens, len(a.Trace.Steps))), Sampling: q.Sampling,
-		Grammar: r.prompts.grammar(len(a.Sources), a.Trace.Refusal), Namespace: namespace, Beams: q.Beams})
+		Grammar: r.prompts.grammar(len(a.Read()), a.Trace.Refusal), Namespace: namespace, Beams: q.Beams})
 	if err != nil {
 		return false, "", fmt.Errorf("answer: replay: %w", err)
 	}
@@ -106,8 +106,9 @@ func (r *Answerer) Attribute(ctx context.Context, a *Answer, namespace string) (
 	for i, s := range statements {
 		all[i] = Attribution{Statement: a.Statements[i].Text, LogProb: sum(whole[s.from:s.to]), Drop: map[int]float64{}}
 	}
-	for i := range a.Sources {
-		less := slices.Delete(slices.Clone(a.Sources), i, i+1)
+	read := a.Read()
+	for i := range read {
+		less := slices.Delete(slices.Clone(read), i, i+1)
 		prompt, err := r.prompts.rewrite(a, less)
 		if err != nil {
 			return nil, err
@@ -117,7 +118,7 @@ func (r *Answerer) Attribute(ctx context.Context, a *Answer, namespace string) (
 			return nil, fmt.Errorf("answer: attribute: %w", err)
 		}
 		for k, s := range statements {
-			all[k].Drop[a.Sources[i].Marker] = all[k].LogProb - sum(values[s.from:s.to])
+			all[k].Drop[read[i].Marker] = all[k].LogProb - sum(values[s.from:s.to])
 		}
 	}
 	return all, nil

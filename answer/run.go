@@ -25,10 +25,11 @@ type run struct {
 	started time.Time
 	answer  Answer
 	yield   func(Event, error) bool
-	shown   strings.Builder // text that the reader has
-	parts   []part          // the draft's statements
-	text    string          // the draft with its markers corrected
-	tail    string          // of text, after the last marker
+	found   []retrieve.Scored // all that retrieval found, most relevant first
+	shown   strings.Builder   // text that the reader has
+	parts   []part            // the draft's statements
+	text    string            // the draft with its markers corrected
+	tail    string            // of text, after the last marker
 }
 
 func (r *run) emit(e Event) error {
@@ -81,6 +82,7 @@ func (r *run) do(ctx context.Context) error {
 func (r *run) find(ctx context.Context) ([]retrieve.Scored, error) {
 	if r.q.Given != nil {
 		err := r.readGiven(ctx)
+		r.found = r.q.Given
 		return r.q.Given, err
 	}
 	if err := r.rewrite(ctx); err != nil {
@@ -90,7 +92,7 @@ func (r *run) find(ctx context.Context) ([]retrieve.Scored, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.answer.Retrieval = found.Timings
+	r.answer.Retrieval, r.found = found.Timings, found.Ranked
 	r.answer.Trace.drop(found.Ranked[min(r.q.Passages, len(found.Ranked)):], nil, "others are more relevant")
 	return found.Ranked[:min(r.q.Passages, len(found.Ranked))], nil
 }
@@ -115,8 +117,9 @@ func (r *run) readGiven(ctx context.Context) error {
 	return nil
 }
 
-// considered is how many passages a record names, those that were left out with the reason.
-const considered = 12
+// considered is how many passages are kept in mind: a record names those that were left out with the reason, and the second look searches them. It is
+// what the cross-encoder reads, so that more of them cost nothing.
+const considered = 20
 
 // minRead is how many passages the model reads however little they have to do with the question: the cross-encoder can be wrong.
 const minRead = 2
@@ -130,6 +133,13 @@ func (r *run) worthReading(ranked []retrieve.Scored) []retrieve.Scored {
 		}
 	}
 	return worth
+}
+
+// unread are the passages of found that are not in the prompt.
+func unread(found []retrieve.Scored, prompt []Source) []retrieve.Scored {
+	return slices.DeleteFunc(slices.Clone(found), func(f retrieve.Scored) bool {
+		return slices.ContainsFunc(prompt, func(s Source) bool { return s.Passage.ID == f.Passage.ID })
+	})
 }
 
 // prepare checks the question and fills in what it leaves open.
@@ -223,7 +233,7 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 	if err != nil {
 		return fmt.Errorf("answer: generate: %w", err)
 	}
-	cites := newCiter(p.sources, r.answer.Query, r.answer.Computed)
+	cites := newCiter(p.sources, unread(r.found, p.sources), r.answer.Query, r.answer.Computed)
 	r.answer.Trace.begin(p, refusal)
 	pending := "" // the beginning of what may become the refusal
 	for event, err := range stream.Events() {

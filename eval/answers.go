@@ -162,6 +162,9 @@ func (x *AnswerRun) result(d *Dataset, q *Query, a *answer.Answer) Answered {
 	for i := range a.Sources {
 		s := &a.Sources[i]
 		byMarker[s.Marker] = s
+		if s.Added {
+			continue
+		}
 		r.Sources = append(r.Sources, SourceResult{Marker: s.Marker, Gold: x.Gold(&s.Passage), Right: gains[x.Gold(&s.Passage)] > 0, Text: s.Passage.Text})
 	}
 	for _, s := range a.Statements {

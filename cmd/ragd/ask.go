@@ -107,6 +107,9 @@ func explain(w io.Writer, a *answer.Answer) {
 		if s.Rerank != nil {
 			fmt.Fprintf(w, " rerank %.1f", *s.Rerank)
 		}
+		if s.Added {
+			fmt.Fprint(w, " (not read by the model: it supports a statement that nothing in the prompt supports)")
+		}
 		fmt.Fprintln(w)
 	}
 	for _, d := range a.Trace.Dropped {

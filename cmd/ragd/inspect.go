@@ -125,8 +125,8 @@ func printAttribution(ctx context.Context, answerer *answer.Answerer, a *answer.
 	fmt.Println("\nattribution: what a statement's log-probability loses without a passage")
 	for _, t := range found {
 		fmt.Printf("  %s\n     ", t.Statement)
-		for i := range a.Sources {
-			fmt.Printf(" [%d] %+.2f", a.Sources[i].Marker, t.Drop[a.Sources[i].Marker])
+		for _, s := range a.Read() {
+			fmt.Printf(" [%d] %+.2f", s.Marker, t.Drop[s.Marker])
 		}
 		fmt.Printf("   rests on [%d]\n", t.Carrier())
 	}
