@@ -3,6 +3,8 @@ package answer
 import (
 	_ "embed"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -70,9 +72,15 @@ func parse(text string) *template.Template {
 
 func (p *prompter) count(text string) int { return len(p.tok.Encode(text, false, false)) }
 
-// grammar admits text whose markers name passages 1 to n, or refusal when it is not empty.
-func (p *prompter) grammar(n int, refusal string) *grammar.Grammar {
-	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: n, EverySentence: true, Refusal: refusal})
+// dotted is a word with a full stop inside, like a file's name.
+var dotted = regexp.MustCompile(`[\pL\pN]{2}[.!?]\pL`)
+
+// grammar admits text whose markers name the sources, or refusal when it is not empty.
+func (p *prompter) grammar(sources []Source, question, refusal string) *grammar.Grammar {
+	inside := dotted.MatchString(question) || slices.ContainsFunc(sources, func(s Source) bool {
+		return dotted.MatchString(s.Passage.Title + "\n" + s.Passage.Heading + "\n" + s.Passage.Text)
+	})
+	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: len(sources), EverySentence: true, Refusal: refusal, Apart: !inside})
 }
 
 // check refuses a question that cannot fit whatever is retrieved.

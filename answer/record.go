@@ -45,7 +45,7 @@ func (r *Answerer) Replay(ctx context.Context, a *Answer, namespace string) (sam
 	}
 	q := a.Trace.Question
 	stream, err := r.engine.Generate(ctx, llm.Request{Prompt: a.Trace.Tokens, MaxTokens: max(1, min(q.MaxTokens, len(a.Trace.Steps))), Sampling: q.Sampling,
-		Grammar: r.prompts.grammar(len(a.Read()), a.Trace.Refusal), Namespace: namespace, Beams: q.Beams})
+		Grammar: r.prompts.grammar(a.Read(), a.Trace.Asked, a.Trace.Refusal), Namespace: namespace, Beams: q.Beams})
 	if err != nil {
 		return false, "", fmt.Errorf("answer: replay: %w", err)
 	}

@@ -223,7 +223,7 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 		Prompt:    p.tokens,
 		MaxTokens: r.q.MaxTokens,
 		Sampling:  r.q.Sampling,
-		Grammar:   r.prompts.grammar(len(p.sources), refusal),
+		Grammar:   r.prompts.grammar(p.sources, p.question, refusal),
 		Namespace: r.q.Namespace,
 		LogProbs:  tracedAlternatives,
 		Beams:     r.q.Beams,

@@ -77,8 +77,11 @@ func isSpace(r rune) bool    { return r == ' ' || r == '\n' }
 
 // isSolid reports whether r makes a sentence: a letter, a digit, or a symbol beyond ASCII.
 func isSolid(r rune) bool {
-	return r >= 0x80 || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	return r >= 0x80 || r >= '0' && r <= '9' || isLetter(r)
 }
+
+// isLetter reports an ASCII letter.
+func isLetter(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' }
 
 // forbidden lists what an answer never contains: brackets that could pass for markers, control characters, spaces other
 // than the plain one, and characters that cannot be seen.

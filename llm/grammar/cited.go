@@ -14,6 +14,10 @@ type CitedOptions struct {
 	// Refusal is the one sentence without a marker that may be the answer, so that the model can abstain; nothing may
 	// follow it. Empty: there is none.
 	Refusal string
+	// Apart says that no word has a full stop inside, like "ragd.go" or "example.com": then a letter cannot follow a full
+	// stop directly. A model that wants to begin its next sentence where only a marker can follow would otherwise sometimes
+	// leave out the space: "It rained.It snowed".
+	Apart bool
 	// Quotes makes «…» the marks of verbatim quotes: between them the model can only write text of these passages, whole
 	// words, and after them comes the marker of a passage that contains it: «It rained» [1]. Nil: they are ordinary
 	// characters. The number of its passages replaces Passages.
@@ -32,7 +36,7 @@ const (
 // after common abbreviations, single letters and list numbers do not end one. After a sentence without a marker only a
 // marker can follow.
 func Cited(v *Vocab, o CitedOptions) *Grammar {
-	c := &cited{passages: min(max(o.Passages, 0), maxPassages), quotes: o.Quotes}
+	c := &cited{passages: min(max(o.Passages, 0), maxPassages), quotes: o.Quotes, apart: o.Apart}
 	if o.Quotes != nil {
 		c.passages = min(o.Quotes.Passages(), maxPassages)
 	}
@@ -48,6 +52,7 @@ type cited struct {
 	passages int
 	strict   bool
 	refusal  string
+	apart    bool // a letter does not follow a full stop directly
 	closing  bool // the refusal ends a sentence, so it cannot begin a longer answer
 	quotes   *Quotes
 }
@@ -230,6 +235,9 @@ func (c *cited) char(p spot, r rune) spot {
 	case text:
 		return p.write(r)
 	case stop:
+		if c.apart && isLetter(r) && (p.cited || p.word == plainWord || p.word >= firstAbbreviation) {
+			return spot{}
+		}
 		return p.decide(r)
 	case after:
 		return p.leave(r)
