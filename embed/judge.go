@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,8 +18,8 @@ import (
 // answers yes or no, and the score is how much more it leans to yes.
 type judge struct {
 	tok     *tokenizer.Tokenizer
-	max     int // tokens of the whole prompt
-	yes, no int32
+	max     int     // tokens of the whole prompt
+	yes, no int32   // outputs of the model
 	before  []int32 // instructions
 	after   []int32 // begins the answer
 
@@ -63,9 +64,15 @@ func newJudge(f *gguf.File, p *kernel.Pool, maxTokens int) (*judge, error) {
 	}
 	j := &judge{tok: tok, before: tok.Encode(judgeBefore, true, true), after: tok.Encode(judgeAfter, false, true)}
 	for word, id := range map[string]*int32{"yes": &j.yes, "no": &j.no} {
-		var ok bool
-		if *id, ok = tok.ID(word); !ok {
-			return nil, fmt.Errorf("the vocabulary has no token %q, with which rerankers of this kind answer", word)
+		ok := false
+		if c.Labels != nil {
+			*id = int32(slices.Index(c.Labels, word))
+			ok = *id >= 0
+		} else {
+			*id, ok = tok.ID(word)
+		}
+		if !ok {
+			return nil, fmt.Errorf("the model has no output %q, with which rerankers of this kind answer", word)
 		}
 	}
 	j.max = min(c.Context, judgeTokens)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ragd/llm/gguf"
@@ -40,7 +41,7 @@ func openReranker(path string, p *kernel.Pool, profile Profile) (*Reranker, erro
 		return nil, err
 	}
 	defer f.Close()
-	if _, err := model.ReadConfig(f); err == nil {
+	if slices.Contains(model.Architectures(), f.Architecture()) {
 		j, err := newJudge(f, p, profile.MaxTokens)
 		return &Reranker{judge: j}, err
 	}

@@ -116,6 +116,9 @@ func open(path string, c Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if shape.Labels != nil {
+		return nil, fmt.Errorf("the model is a reranker that only answers %s; it cannot write text (ragd --reranker FILE uses it)", strings.Join(shape.Labels, " or "))
+	}
 	if c.ContextTokens == 0 {
 		c.ContextTokens = min(shape.Context, defaultContext)
 	}

@@ -199,7 +199,8 @@ func (r *quantizeReport) measure(ctx ctxBinding, a *app, source *gguf.File, out 
 	defer candidate.Close()
 	bar := a.progress.bar("measuring", items)
 	defer bar.done()
-	if model.IsEncoder(source) {
+	shape, err := model.ReadConfig(source)
+	if err != nil || shape.Labels != nil { // an encoder, or a reranker that answers yes or no
 		r.Encoder, err = quantize.CompareEncoders(ctx, source, candidate, pool, text)
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"ragd/embed"
 	"ragd/llm/chat"
@@ -150,6 +151,7 @@ func openProbe(path string, pool *kernel.Pool, o probeOptions) (prober, error) {
 		return nil, err
 	}
 	p := &causalProbe{model: m, text: text, pages: make([]int32, m.Pages())}
+	p.openJudge = func() (*embed.Reranker, error) { return embed.OpenReranker(path, pool, o.Profile) }
 	for i := range p.pages {
 		p.pages[i] = int32(i)
 	}
@@ -208,16 +210,46 @@ type causalProbe struct {
 	text  textSource
 	pages []int32 // one sequence owns the whole cache; each request starts over
 	batch model.Batch
+
+	openJudge func() (*embed.Reranker, error)
+	judge     *embed.Reranker // of pairs; nil until there is one
 }
 
-func (p *causalProbe) close() { p.model.Close() }
+func (p *causalProbe) close() {
+	p.model.Close()
+	if p.judge != nil {
+		p.judge.Close()
+	}
+}
+
+// score asks a model that is a reranker whether a document meets a query.
+func (p *causalProbe) score(pair []string, a *probeResponse) error {
+	if len(pair) != 2 {
+		return errors.New("pair must be [query, document]")
+	}
+	if p.judge == nil {
+		var err error
+		if p.judge, err = p.openJudge(); err != nil {
+			return fmt.Errorf("pair needs a reranker: %w", err)
+		}
+	}
+	scores, err := p.judge.Score(context.Background(), pair[0], pair[1:])
+	if err != nil {
+		return err
+	}
+	a.Score = &scores[0]
+	return nil
+}
 
 // maxLogits bounds the logits held at a time: 256 MiB.
 const maxLogits = 1 << 26
 
 func (p *causalProbe) answer(r *probeRequest, a *probeResponse) error {
 	if r.Pair != nil {
-		return errors.New("pair needs a reranker; this model generates text")
+		return p.score(r.Pair, a)
+	}
+	if labels := p.model.Config().Labels; labels != nil {
+		return fmt.Errorf("the model has no logits of tokens, it answers %s; ask with pair", strings.Join(labels, " or "))
 	}
 	ids, err := p.text.ids(r, "")
 	if err != nil {

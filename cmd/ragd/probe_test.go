@@ -134,6 +134,29 @@ func TestProbeReranker(t *testing.T) {
 	require.Len(t, a[2].Vector, 64)
 }
 
+// TestProbeJudge: a language model that is a reranker scores pairs, too, and still has logits.
+func TestProbeJudge(t *testing.T) {
+	dir := filepath.Join("..", "..", "llm", "convert", "testdata", "hf", "qwen3-reranker")
+	path := filepath.Join(t.TempDir(), "reranker.gguf")
+	require.NoError(t, convert.HuggingFace(dir, path, convert.Options{}))
+	raw, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	require.NoError(t, err)
+	var ref struct {
+		Pairs []struct {
+			Query, Document string
+			Score           float32
+		}
+	}
+	require.NoError(t, json.Unmarshal(raw, &ref))
+	line, err := json.Marshal(map[string]any{"pair": []string{ref.Pairs[0].Query, ref.Pairs[0].Document}})
+	require.NoError(t, err)
+	a := probe(t, path, probeOptions{}, string(line), `{"pair":["what"]}`, `{"tokens":[1,2]}`)
+	require.NotNil(t, a[0].Score, a[0].Error)
+	require.InDelta(t, ref.Pairs[0].Score, *a[0].Score, 0.15)
+	require.Contains(t, a[1].Error, "[query, document]")
+	require.Len(t, a[2].Argmax, 2)
+}
+
 func TestProbeModelErrors(t *testing.T) {
 	err := runProbe(context.Background(), filepath.Join(t.TempDir(), "absent.gguf"), strings.NewReader(""), &bytes.Buffer{}, probeOptions{})
 	require.ErrorIs(t, err, fs.ErrNotExist)

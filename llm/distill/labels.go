@@ -31,6 +31,10 @@ func OpenTeacher(f *gguf.File, p *kernel.Pool, context int) (*Teacher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("distill: teacher: %w", err)
 	}
+	if m.Config().Labels != nil {
+		m.Close()
+		return nil, errors.New("distill: teacher: the model is a reranker and predicts no tokens; choose a text generator")
+	}
 	t := &Teacher{model: m, pool: p}
 	seq := model.Seq{N: context}
 	for i := range pages {

@@ -217,6 +217,9 @@ func (d *Description) generator(f *gguf.File, m Machine) error {
 		return err
 	}
 	d.Kind = "generator"
+	if c.Labels != nil {
+		d.Kind = "reranker"
+	}
 	s := &Shape{Layers: len(c.Layers), Embedding: c.Embd, FeedForward: c.FFN, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		Vocabulary: c.Vocab, Context: c.Context}
 	s.windows(c.Layers)
@@ -229,7 +232,7 @@ func (d *Description) generator(f *gguf.File, m Machine) error {
 	var read, weights int64
 	_, untied := f.Tensor("output.weight")
 	for _, t := range f.Tensors() {
-		if t.Name == "token_embd.weight" && untied {
+		if t.Name == "token_embd.weight" && (untied || c.Labels != nil) {
 			continue // one row of it is read
 		}
 		read += int64(len(t.Data))

@@ -15,7 +15,7 @@ type Batch struct {
 	Seqs   []Seq // in row order, covering Tokens without gaps
 	Out    []int // rows whose logits are wanted, strictly ascending
 
-	// Logits is [len(Out)][V], row-major, filled by Forward. It is reused when
+	// Logits is [len(Out)][V], of a classifier [len(Out)][labels], row-major, filled by Forward. It is reused when
 	// large enough and replaced when not.
 	Logits []float32
 }

@@ -24,8 +24,9 @@ type Config struct {
 	Arch    string
 	Context int // positions the model was trained for
 
-	Vocab, Embd, FFN        int // V, E, F
-	Heads, KVHeads, HeadDim int // H, KV, D
+	Vocab, Embd, FFN        int      // V, E, F
+	Labels                  []string // what the outputs of a classifier stand for, which has no row per token; nil = a text generator
+	Heads, KVHeads, HeadDim int      // H, KV, D
 
 	NormEps    float32
 	Activation Activation
@@ -133,6 +134,14 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 		return nil, m.err
 	}
 	return c, nil
+}
+
+// Outputs is the number of logits per row: of every token, or of every label.
+func (c *Config) Outputs() int {
+	if c.Labels != nil {
+		return len(c.Labels)
+	}
+	return c.Vocab
 }
 
 func (c *Config) check(m *metadata) {

@@ -54,7 +54,7 @@ func (m *Model) Forward(b *Batch) error {
 	if err := m.check(b); err != nil {
 		return err
 	}
-	n := len(b.Out) * m.config.Vocab
+	n := len(b.Out) * m.config.Outputs()
 	if cap(b.Logits) < n {
 		b.Logits = make([]float32, n)
 	}
@@ -94,7 +94,7 @@ func (m *Model) forwardBlock(b *Batch, lo, hi int) {
 		m.projectQ(w, rows)
 	}
 	m.finish(w, rows)
-	m.logits(b.Logits[sort.SearchInts(b.Out, lo)*m.config.Vocab:], rows)
+	m.logits(b.Logits[sort.SearchInts(b.Out, lo)*m.config.Outputs():], rows)
 }
 
 // project computes q, k and v of all rows and stores k and v.
@@ -185,10 +185,10 @@ func (m *Model) narrow(outs []int, lo int) {
 // logits fills dst [rows][V] from the residual stream.
 func (m *Model) logits(dst []float32, rows int) {
 	c := m.config
-	dst = dst[:rows*c.Vocab]
+	dst = dst[:rows*c.Outputs()]
 	m.observe(headInput, m.x, m.norm, rows, c.Embd)
 	m.input.SetRMSNorm(m.pool, m.x, c.Embd, rows, c.Embd, m.norm, c.NormEps, m.head)
-	m.products[0] = kernel.Product{W: m.head, Dst: dst, Stride: c.Vocab}
+	m.products[0] = kernel.Product{W: m.head, Dst: dst, Stride: c.Outputs()}
 	m.pool.MatMul(&m.input, m.products[:1]...)
 	if c.LogitScale != 1 {
 		kernel.Scale(dst, c.LogitScale)

@@ -34,7 +34,7 @@ type Model struct {
 
 	embd   lookup         // [V][E]
 	norm   []float32      // [E]
-	head   *kernel.Matrix // [V][E]
+	head   *kernel.Matrix // [V][E], or a row per label
 	layers []layer
 	observation
 	buffers
@@ -120,15 +120,18 @@ func (m *Model) loadWeights(l *loader, kv kernel.KVType) {
 	}
 	ropes := map[RopeKind]*kernel.Rope{RopeNone: nil}
 	m.norm = l.vector("output_norm.weight", c.Embd)
-	if _, ok := l.f.Tensor("output.weight"); ok {
+	_, untied := l.f.Tensor("output.weight")
+	switch {
+	case c.Labels != nil:
+		m.head = l.matrix(classifier, len(c.Labels), c.Embd)
+		m.embd = l.lookup("token_embd.weight", c.Vocab, c.Embd)
+		l.ignore("output.weight") // the classifier holds copies of its rows
+	case untied:
 		m.head = l.matrix("output.weight", c.Vocab, c.Embd)
 		m.embd = l.lookup("token_embd.weight", c.Vocab, c.Embd)
-	} else {
+	default:
 		m.head = l.matrix("token_embd.weight", c.Vocab, c.Embd)
 		m.embd = lookup{tied: m.head}
-		if c.Arch == "qwen3" {
-			l.ignore("cls.output.weight") // rerankers: copies of the rows of "yes" and "no"
-		}
 	}
 	m.layers = make([]layer, len(c.Layers))
 	for i := range m.layers {
@@ -193,7 +196,7 @@ func (w *layer) load(l *loader, c *Config, prefix string) {
 // Config describes the architecture; read only.
 func (m *Model) Config() *Config { return m.config }
 
-// Vocab is the number of logits per row.
+// Vocab is the number of tokens, and of logits per row unless Config().Labels says what the logits stand for.
 func (m *Model) Vocab() int { return m.config.Vocab }
 
 // Pages is the number of cache pages; valid page numbers are [0, Pages).

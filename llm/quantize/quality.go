@@ -245,7 +245,7 @@ type EncoderQuality struct {
 	MaxScore    float64 `json:"largest_score_change"`
 }
 
-// CompareEncoders runs two versions of one encoder over the sentences of text.
+// CompareEncoders runs two versions of one encoder, or of one reranker that answers yes or no, over the sentences of text.
 func CompareEncoders(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, text string) (*EncoderQuality, error) {
 	q, err := compareEncoders(ctx, base, candidate, pool, sentences(text))
 	if err != nil {
@@ -261,6 +261,9 @@ func compareEncoders(ctx context.Context, base, candidate *gguf.File, pool *kern
 	tok, err := tokenizer.FromGGUF(base)
 	if err != nil {
 		return nil, err
+	}
+	if !model.IsEncoder(base) {
+		return compareClassifiers(ctx, base, candidate, pool, tok, texts)
 	}
 	b, err := model.LoadEncoder(base, pool, model.Options{Float: referenceFloat(base)})
 	if err != nil {
@@ -298,6 +301,53 @@ func (q *EncoderQuality) pairs(ctx context.Context, b, c *model.Encoder, tok *to
 		}
 	}
 	return nil
+}
+
+// compareClassifiers compares two versions of a decoder with two labels.
+func compareClassifiers(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, tok *tokenizer.Tokenizer, texts []string) (*EncoderQuality, error) {
+	want, err := leanings(ctx, base, pool, referenceFloat(base), tok, texts)
+	if err != nil {
+		return nil, err
+	}
+	got, err := leanings(ctx, candidate, pool, false, tok, texts)
+	if err != nil {
+		return nil, err
+	}
+	q := &EncoderQuality{Texts: len(texts)}
+	for i := range want {
+		d := math.Abs(want[i] - got[i])
+		q.MeanScore += d / float64(len(want))
+		q.MaxScore = max(q.MaxScore, d)
+	}
+	return q, nil
+}
+
+// leanings returns how far f leans to its first label after each text and its neighbour.
+func leanings(ctx context.Context, f *gguf.File, pool *kernel.Pool, float bool, tok *tokenizer.Tokenizer, texts []string) ([]float64, error) {
+	m, err := load(f, pool, qualityWindow, float)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	if len(m.Config().Labels) != 2 {
+		return nil, fmt.Errorf("%s has the labels %q; two can be compared", f.Path(), m.Config().Labels)
+	}
+	var scores []float64
+	var b model.Batch
+	for i, text := range texts[1:] {
+		b.Tokens = tok.Encode(texts[i]+"\n"+text, true, false)
+		b.Tokens = b.Tokens[:min(len(b.Tokens), m.ContextTokens())]
+		b.Out = []int{len(b.Tokens) - 1}
+		b.Seqs = []model.Seq{{N: len(b.Tokens), Pages: pagesFor(len(b.Tokens))}}
+		if err := m.Forward(&b); err != nil {
+			return nil, err
+		}
+		scores = append(scores, float64(b.Logits[0]-b.Logits[1]))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return scores, nil
 }
 
 func (q *EncoderQuality) vectors(ctx context.Context, b, c *model.Encoder, tok *tokenizer.Tokenizer, texts []string) error {
