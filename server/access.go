@@ -60,6 +60,9 @@ func (s *Server) authorize(c *gin.Context) {
 	if err != nil {
 		if errors.Is(err, errNoKey) {
 			c.Header("WWW-Authenticate", "Bearer")
+			if s.Login != nil { // so that the page offers it
+				c.Header("Link", `</login>; rel="login"`)
+			}
 		}
 		s.fail(c, err)
 		return
@@ -75,17 +78,16 @@ func (s *Server) callerOf(c *gin.Context) (store.Key, error) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		token = ""
 	}
+	if s.Login != nil && c.GetHeader("Authorization") == "" {
+		return s.sessionOf(c)
+	}
 	if s.config.APIKey != "" {
 		if sent := sha256.Sum256([]byte(token)); subtle.ConstantTimeCompare(sent[:], s.keyHash[:]) == 1 {
 			return serversOwn, nil
 		}
 	}
-	if s.Keys != nil && strings.HasPrefix(token, keyPrefix) {
-		k, err := s.Keys.KeyOf(c.Request.Context(), token)
-		if errors.Is(err, store.ErrNotFound) {
-			err = errNoKey
-		}
-		return k, err
+	if strings.HasPrefix(token, keyPrefix) {
+		return s.keyOf(c.Request.Context(), token, false)
 	}
 	if s.config.APIKey != "" || s.config.NeedKey {
 		return store.Key{}, errNoKey

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,7 +74,8 @@ func startBrowser() error {
 // tab is a page under test.
 type tab struct {
 	*testing.T
-	ctx context.Context
+	ctx   context.Context
+	other string // an origin beside the page's that may be asked; "": none
 
 	mu       sync.Mutex
 	requests []string
@@ -107,7 +110,7 @@ func openTab(t *testing.T, h *harness, width, height int64) *tab {
 		watching.Wait()
 		require.Empty(t, b.errors)
 		for _, url := range b.requests {
-			require.True(t, strings.HasPrefix(url, h.url+"/"), "%s is not of the page's origin", url)
+			require.True(t, strings.HasPrefix(url, h.url+"/") || b.other != "" && strings.HasPrefix(url, b.other+"/"), "%s is not of the page's origin", url)
 		}
 	})
 	watch(&watching, b, network.RequestWillBeSent, func(e network.EventRequestWillBeSent) { b.requests = append(b.requests, e.Request.URL) })
@@ -328,13 +331,13 @@ func TestPageShowsErrors(t *testing.T) {
 		case "lost":
 			yield(answer.Event{Text: "Half"}, nil)
 			<-lost
-			panic("cut")
+			panic(http.ErrAbortHandler) // each time that the page tries again, too
 		default:
 			sample(ctx, q, yield)
 		}
 	}, server.Config{})
 	b := openPage(t, h, 1280, 800)
-	for i, c := range []struct{ question, want string }{{"busy", "try again later"}, {"half", "internal error"}, {"lost", "connection"}} {
+	for i, c := range []struct{ question, want string }{{"busy", "try again later"}, {"half", "internal error"}, {"lost", "reached"}} {
 		b.ask(c.question)
 		if c.question == "lost" {
 			b.until(`document.querySelector("article:last-of-type .reply.writing")`)
@@ -347,6 +350,40 @@ func TestPageShowsErrors(t *testing.T) {
 	b.picture("errors")
 	b.ask("works again")
 	b.until(answered)
+}
+
+// The connection breaks in the middle of an answer, the page goes on behind the last event that it has; then documents have changed meanwhile, and all
+// comes anew. Either way a reader sees the answer once.
+func TestPageGoesOnAfterALostConnection(t *testing.T) {
+	for name, changed := range map[string]bool{"the same answer": false, "another answer": true} {
+		t.Run(name, func(t *testing.T) {
+			var tries atomic.Int32
+			half := make(chan struct{})
+			h := serve(t, func(ctx context.Context, q answer.Question, yield func(answer.Event, error) bool) {
+				first := tries.Add(1) == 1
+				count := 0
+				sample(ctx, q, func(e answer.Event, err error) bool {
+					if count++; first && count == 5 {
+						<-half
+						panic(http.ErrAbortHandler)
+					}
+					if first && changed && e.Text != "" {
+						e.Text = "old "
+					}
+					return yield(e, err)
+				})
+			}, server.Config{})
+			b := openPage(t, h, 1280, 800)
+			b.ask("x")
+			b.until(`document.querySelector(".reply.writing")?.textContent.length > 3`)
+			close(half)
+			b.until(answered)
+			require.Equal(t, "🎉 You get 30 days of leave1. Ask the 人事部1. 😀 It is fun.", b.text(".reply"))
+			require.Equal(t, 0, eval[int](b, `document.querySelectorAll(".error").length`))
+			require.EqualValues(t, 2, tries.Load())
+			require.Equal(t, 1, eval[int](b, `document.querySelectorAll("article").length`))
+		})
+	}
 }
 
 func TestPageAsksForTheKey(t *testing.T) {

@@ -23,12 +23,13 @@ type keyJSON struct {
 	CreatedAt         *time.Time `json:"created_at"`
 	ExpiresAt         *time.Time `json:"expires_at"`
 	Revoked           bool       `json:"revoked"`
+	Login             bool       `json:"login"` // the session of somebody who signed in
 	Secret            string     `json:"secret,omitempty"`
 }
 
 func keyOf(k store.Key, secret string) keyJSON {
 	return keyJSON{ID: k.ID, Name: k.Name, Corpora: list(k.Corpora), Actions: list(k.Actions), RequestsPerMinute: k.RequestsPerMinute, TokensPerDay: k.TokensPerDay,
-		CreatedAt: orNull(k.CreatedAt), ExpiresAt: orNull(k.ExpiresAt), Revoked: k.Revoked, Secret: secret}
+		CreatedAt: orNull(k.CreatedAt), ExpiresAt: orNull(k.ExpiresAt), Revoked: k.Revoked, Login: k.Login, Secret: secret}
 }
 
 // orNull makes JSON say null for a time that is not known.

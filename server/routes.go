@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 
+	"ragd/login"
 	"ragd/web"
 )
 
@@ -38,6 +39,9 @@ func (s *Server) routes() http.Handler {
 	}
 	r.GET("/metrics", s.local, s.authorize, s.may(Admin), s.operator, s.metrics.serve)
 
+	r.GET("/login", s.admit, s.signIn)
+	r.GET(login.CallbackPath, s.admit, s.signedIn)
+	r.POST("/login/out", s.local, s.authorize, s.admit, s.signOut)
 	r.POST("/mcp", s.local, s.authorize, s.admit, s.may(Read), s.mcpHandler())
 
 	v1 := r.Group("/v1", s.local, s.authorize, s.admit)

@@ -15,6 +15,7 @@ import (
 	"ragd/embed"
 	"ragd/ingest"
 	"ragd/llm"
+	"ragd/login"
 	"ragd/retrieve"
 )
 
@@ -28,6 +29,7 @@ type Config struct {
 	KeepAudit    time.Duration // entries of the audit log are removed after that time; 0 means one year
 	KeepVersions time.Duration // how long versions of documents that were replaced can be cited; 0: for ever
 	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
+	LoginTime    time.Duration // how long somebody who signed in stays so; 0 means 12 hours
 	Version      string        // of the program, for the metrics
 	PingEvery    time.Duration // between signs of life on a silent stream; 0 means 15 s, under the idle limits of common proxies
 	WriteTimeout time.Duration // of one write to a client that does not read; 0 means 30 s
@@ -48,6 +50,7 @@ func (c *Config) fill() {
 	if c.PingEvery <= 0 {
 		c.PingEvery = 15 * time.Second
 	}
+	c.LoginTime = cmp.Or(c.LoginTime, 12*time.Hour)
 	c.KeepAnswers, c.KeepAudit = cmp.Or(c.KeepAnswers, 30*24*time.Hour), cmp.Or(c.KeepAudit, 365*24*time.Hour)
 	for _, timeout := range []*time.Duration{&c.WriteTimeout, &c.ReadTimeout, &c.DrainTime} {
 		if *timeout <= 0 {
@@ -67,7 +70,7 @@ type Pipeline interface {
 	Run(ctx context.Context, tenant, corpus string, paths []string, progress func(ingest.Progress)) (ingest.Report, error)
 }
 
-// Parts are what the routes call; Reranker, Keys, Files and Answers may be nil.
+// Parts are what the routes call; Reranker, Keys, Files, Answers and Login may be nil.
 type Parts struct {
 	Answerer  Answerer
 	Retriever Retriever
@@ -81,6 +84,7 @@ type Parts struct {
 	Embedder  embed.Embedder
 	Reranker  retrieve.Reranker
 	Engine    *llm.Engine
+	Login     *login.Provider
 }
 
 // Server serves the API and the page.
@@ -107,6 +111,10 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: listen address %q: %w; write host:port, for example 127.0.0.1:8080", c.Listen, err)
 	}
+	if p.Login != nil && p.Keys == nil {
+		return nil, errors.New("server: sign-in needs the table of keys")
+	}
+	c.NeedKey = c.NeedKey || p.Login != nil
 	if c.APIKey == "" && !c.NeedKey && !loopback(host) {
 		return nil, ErrKeyNeeded
 	}

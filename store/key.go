@@ -23,6 +23,7 @@ type Key struct {
 	CreatedAt         time.Time
 	ExpiresAt         time.Time // zero: never
 	Revoked           bool
+	Login             bool // the session of somebody who signed in, which works as a cookie only
 }
 
 // LimitError says that a key has used what it may for now.
@@ -43,9 +44,9 @@ func newSecret() (secret string, hash []byte) {
 // CreateKey makes a key for k's tenant and returns it with its secret.
 func (s *Store) CreateKey(ctx context.Context, k Key) (secret string, made Key, err error) {
 	secret, hash := newSecret()
-	rows, err := s.pool.Query(ctx, `INSERT INTO api_keys (tenant, name, hash, corpora, actions, requests_per_minute, tokens_per_day, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING `+keyColumns,
-		tenantOf(k.Tenant), clean(k.Name), hash, cleanAll(k.Corpora), cleanAll(k.Actions), k.RequestsPerMinute, k.TokensPerDay, orNullTime(k.ExpiresAt))
+	rows, err := s.pool.Query(ctx, `INSERT INTO api_keys (tenant, name, hash, corpora, actions, requests_per_minute, tokens_per_day, expires_at, login)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING `+keyColumns,
+		tenantOf(k.Tenant), clean(k.Name), hash, cleanAll(k.Corpora), cleanAll(k.Actions), k.RequestsPerMinute, k.TokensPerDay, orNullTime(k.ExpiresAt), k.Login)
 	if err == nil {
 		made, err = pgx.CollectExactlyOneRow(rows, scanKey)
 	}
@@ -53,13 +54,13 @@ func (s *Store) CreateKey(ctx context.Context, k Key) (secret string, made Key, 
 }
 
 // RotateKey makes a key that permits what another does and returns it with its secret; the other one ends after the grace period, in which clients
-// can be moved. ErrNotFound when the tenant has no such key that still works.
+// can be moved. ErrNotFound when the tenant has no such key that still works; a session cannot be rotated.
 func (s *Store) RotateKey(ctx context.Context, tenant string, id int64, grace time.Duration) (secret string, made Key, err error) {
 	secret, hash := newSecret()
 	err = s.tx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `INSERT INTO api_keys (tenant, name, hash, corpora, actions, requests_per_minute, tokens_per_day, expires_at)
 			SELECT tenant, name, $3, corpora, actions, requests_per_minute, tokens_per_day, expires_at FROM api_keys
-			WHERE tenant = $1 AND id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) FOR UPDATE RETURNING `+keyColumns, tenantOf(tenant), id, hash)
+			WHERE tenant = $1 AND id = $2 AND NOT login AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) FOR UPDATE RETURNING `+keyColumns, tenantOf(tenant), id, hash)
 		if err != nil {
 			return err
 		}
@@ -74,10 +75,10 @@ func (s *Store) RotateKey(ctx context.Context, tenant string, id int64, grace ti
 	return secret, made, wrap("rotate key", err)
 }
 
-const keyColumns = `id, tenant, name, corpora, actions, requests_per_minute, tokens_per_day, created_at, coalesce(expires_at, 'epoch'), revoked_at IS NOT NULL`
+const keyColumns = `id, tenant, name, corpora, actions, requests_per_minute, tokens_per_day, created_at, coalesce(expires_at, 'epoch'), revoked_at IS NOT NULL, login`
 
 func scanKey(row pgx.CollectableRow) (k Key, err error) {
-	err = row.Scan(&k.ID, &k.Tenant, &k.Name, &k.Corpora, &k.Actions, &k.RequestsPerMinute, &k.TokensPerDay, &k.CreatedAt, &k.ExpiresAt, &k.Revoked)
+	err = row.Scan(&k.ID, &k.Tenant, &k.Name, &k.Corpora, &k.Actions, &k.RequestsPerMinute, &k.TokensPerDay, &k.CreatedAt, &k.ExpiresAt, &k.Revoked, &k.Login)
 	if k.ExpiresAt.Unix() == 0 {
 		k.ExpiresAt = time.Time{}
 	}
@@ -99,9 +100,10 @@ func (s *Store) KeyOf(ctx context.Context, secret string) (Key, error) {
 	return k, wrap("check key", err)
 }
 
-// Keys lists the keys of a tenant, revoked ones included.
+// Keys lists the keys of a tenant, revoked ones included, and the sessions that have not ended.
 func (s *Store) Keys(ctx context.Context, tenant string) ([]Key, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+keyColumns+` FROM api_keys WHERE tenant = $1 ORDER BY id`, tenantOf(tenant))
+	rows, err := s.pool.Query(ctx, `SELECT `+keyColumns+` FROM api_keys WHERE tenant = $1
+		AND (NOT login OR revoked_at IS NULL AND expires_at > now()) ORDER BY id`, tenantOf(tenant))
 	if err != nil {
 		return nil, wrap("list keys", err)
 	}
@@ -109,9 +111,10 @@ func (s *Store) Keys(ctx context.Context, tenant string) ([]Key, error) {
 	return keys, wrap("list keys", err)
 }
 
-// HasKeys reports whether a key was ever made, of any tenant: an installation whose keys have all expired is not one that is open to all.
+// HasKeys reports whether a key was ever made, of any tenant: an installation whose keys have all expired is not one that is open to all. Sessions do
+// not count: they come and go.
 func (s *Store) HasKeys(ctx context.Context) (has bool, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_keys)`).Scan(&has)
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_keys WHERE NOT login)`).Scan(&has)
 	return has, wrap("look for keys", err)
 }
 

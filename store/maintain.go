@@ -38,6 +38,9 @@ func (s *Store) Maintain(ctx context.Context, keep Retention) error {
 				return err
 			}
 		}
+		if _, err := tx.Exec(ctx, `DELETE FROM api_keys WHERE login AND (revoked_at IS NOT NULL OR expires_at < now())`); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `DELETE FROM uploads WHERE updated_at < now() - $1::interval`, uploadLife); err != nil {
 			return err
 		}

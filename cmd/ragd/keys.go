@@ -51,9 +51,6 @@ func (s *span) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// roles are names for what keys commonly may do.
-var roles = map[string][]string{"reader": {server.Read}, "editor": {server.Read, server.Write}, "admin": server.Actions}
-
 type keysCreateCmd struct {
 	Name              string   `help:"What the key is for." required:""`
 	Tenant            string   `help:"Whose documents it works on." default:"default"`
@@ -72,7 +69,7 @@ func (k keysCreateCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	key := store.Key{Tenant: k.Tenant, Name: k.Name, Corpora: k.Corpus, Actions: roles[k.Role], RequestsPerMinute: k.RequestsPerMinute, TokensPerDay: k.TokensPerDay}
+	key := store.Key{Tenant: k.Tenant, Name: k.Name, Corpora: k.Corpus, Actions: server.Roles[k.Role], RequestsPerMinute: k.RequestsPerMinute, TokensPerDay: k.TokensPerDay}
 	if k.Expires > 0 {
 		key.ExpiresAt = time.Now().Add(time.Duration(k.Expires))
 	}

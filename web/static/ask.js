@@ -1,7 +1,7 @@
 // Asking: the conversation, the streamed answer with its citation chips, and how the answer came about.
 
 import { $, el, announce } from "./dom.js";
-import { request, getJSON, events } from "./api.js";
+import { request, getJSON, events, Lost } from "./api.js";
 import { judge, record } from "./inspect.js";
 import { showSource, closeSource, place } from "./source.js";
 
@@ -23,19 +23,37 @@ async function ask(question) {
   setBusy(true);
   try {
     const corpus = $("corpus").value;
-    const response = await request("v1/ask", {
-      method: "POST", signal: running.signal,
-      headers: { "Content-Type": "application/json", Accept: "text/event-stream" },
-      body: JSON.stringify({ question, corpora: corpus ? [corpus] : [], history: history.slice(-rememberedTurns), stream: true }),
-    });
-    for await (const { event, data } of events(response.body)) turn.take(event, data);
-    if (!turn.over) turn.fail("The connection was lost before the answer was complete.");
+    await follow(turn, running.signal, JSON.stringify({ question, corpora: corpus ? [corpus] : [], history: history.slice(-rememberedTurns), stream: true }));
   } catch (err) {
     if (err.name === "AbortError") turn.stopped();
     else if (!turn.over) turn.fail(err.message);
   } finally {
     running = null;
     setBusy(false);
+  }
+}
+
+// retryDelays are the waits before each try to go on with a stream that broke off; an event that arrives makes all of them available again.
+const retryDelays = [300, 900, 2700];
+
+// follow sends a question and takes the events of its answer. When the connection is lost it goes on behind the last event that arrived.
+async function follow(turn, signal, body) {
+  let last = "", tries = 0;
+  while (!turn.over) {
+    try {
+      const headers = { "Content-Type": "application/json", Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+      const response = await request("v1/ask", { method: "POST", signal, headers, body });
+      for await (const { event, data, id } of events(response.body)) {
+        if (id) { last = id; tries = 0; }
+        turn.take(event, data);
+      }
+      if (!turn.over) throw new Lost("The connection was lost before the answer was complete.");
+    } catch (err) {
+      if (!(err instanceof Lost) || turn.over || tries === retryDelays.length) throw err;
+      turn.waiting();
+      await new Promise((resolve) => setTimeout(resolve, retryDelays[tries++]));
+      signal.throwIfAborted();
+    }
   }
 }
 
@@ -97,6 +115,10 @@ function newTurn(question) {
         text = data.text;
         citations = [];
         draw(true);
+      } else if (event === "restart") { // documents changed while the connection was lost: all events come again
+        text = "";
+        [citations, sources] = [[], []];
+        draw(false);
       } else if (event === "error") {
         this.fail(data.message);
       } else if (event === "done") {
@@ -113,6 +135,11 @@ function newTurn(question) {
       history.push({ question: a.question, answer: a.text });
       $("question").placeholder = "Ask a follow-up question";
       announce(`${a.abstained ? "No answer in the documents" : "Answer"}: ${a.text.replace(/\s?\[\d+\]/g, "")}`);
+    },
+    waiting() {
+      progress.textContent = "The connection was lost; going on";
+      progress.hidden = false;
+      announce(progress.textContent);
     },
     fail(message) { end(el("p", { className: "error", role: "alert", textContent: message }), again()); },
     stopped() { end(el("p", { className: "hint", textContent: "Stopped." }), again()); announce("Stopped"); },

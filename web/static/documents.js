@@ -98,12 +98,15 @@ async function loadCorpora() {
   $("welcome-empty").hidden = documents + waiting > 0;
 }
 
+// refresh loads what is shown anew, and says whether that worked.
 export async function refresh() {
   try {
     await loadCorpora();
     if (!$("view-documents").hidden) await loadDocuments();
+    return true;
   } catch (err) {
     $("status").textContent = err.message;
+    return false;
   }
 }
 

@@ -3,6 +3,7 @@
 import { $ } from "./dom.js";
 import { closeSource } from "./source.js";
 import { refresh } from "./documents.js";
+import { getJSON, signOut } from "./api.js";
 import "./ask.js";
 
 function show(view) {
@@ -18,5 +19,13 @@ function show(view) {
 for (const name of ["ask", "documents"]) $("tab-" + name).addEventListener("click", () => show(name));
 $("welcome-add").addEventListener("click", () => { show("documents"); $("file").focus(); });
 
-refresh();
+// Somebody who signed in sees as whom, and can leave. Who sends a key does not: there is nothing to leave.
+async function showAccount() {
+  const key = await getJSON("v1/key");
+  $("account").hidden = !key.login;
+  $("account-name").textContent = key.name.replace(/^login: /, "");
+}
+$("sign-out").addEventListener("click", () => signOut().catch((err) => { $("status").textContent = err.message; }));
+
+refresh().then((loaded) => loaded && showAccount()).catch(() => { /* the page works without */ });
 $("question").focus();
