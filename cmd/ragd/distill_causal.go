@@ -65,7 +65,22 @@ func (k distillCausalCmd) options() distill.Options {
 	}
 }
 
+// check refuses what would fail after minutes.
+func (k distillCausalCmd) check() error {
+	o := k.options()
+	switch {
+	case k.Tokens < k.Window:
+		return fmt.Errorf("--tokens %d is less than a window of %d", k.Tokens, k.Window)
+	case k.Vocabulary < 1:
+		return fmt.Errorf("--vocabulary %d leaves no token to learn", k.Vocabulary)
+	}
+	return o.Check()
+}
+
 func (k distillCausalCmd) Run(ctx ctxBinding, a *app) error {
+	if err := k.check(); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
 	texts, err := a.documentTexts(ctx, k.Corpus, k.Paths)
 	if err != nil {
 		return err
@@ -118,7 +133,7 @@ func (k distillCausalCmd) prepare(a *app, f *gguf.File, texts []string) (*distil
 			documents[i] = append(documents[i], end)
 		}
 	}
-	text, err := distill.NewText(documents, teacher.Vocab(), k.Vocabulary, k.Window, max(1, k.Tokens/k.Window), k.Seed)
+	text, err := distill.NewText(documents, teacher.Vocab(), k.Vocabulary, k.Window, k.Tokens/k.Window, k.Seed)
 	if err != nil {
 		teacher.Close()
 		return nil, nil, err

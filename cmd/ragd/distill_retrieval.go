@@ -51,9 +51,28 @@ type asked struct {
 	Gains    map[string]float64 // by gold id; nil: the cross-encoder's probability is the gain
 }
 
+// options of the training.
+func (k distillRetrievalCmd) options() distill.RankerOptions {
+	return distill.RankerOptions{Rank: k.Rank, Steps: 400, Temperature: k.Temperature, Rate: 0.05, Decay: 0.1, Seed: k.Seed}
+}
+
+// check refuses what would fail after minutes.
+func (k distillRetrievalCmd) check() error {
+	const most = 100 // candidates: as many as a leg returns
+	switch {
+	case (k.Corpus == "") == (k.Set == ""):
+		return errors.New("name either a corpus (-c) or a set (--set)")
+	case k.Limit < distill.LeastQuestions:
+		return fmt.Errorf("--limit %d leaves too few questions; at least %d are needed", k.Limit, distill.LeastQuestions)
+	case k.Candidates < 2 || k.Candidates > most:
+		return fmt.Errorf("--candidates %d must lie between 2 and %d", k.Candidates, most)
+	}
+	return k.options().Check(k.Limit)
+}
+
 func (k distillRetrievalCmd) Run(ctx ctxBinding, a *app) error {
-	if (k.Corpus == "") == (k.Set == "") {
-		return fmt.Errorf("%w: name either a corpus (-c) or a set (--set)", errUsage)
+	if err := k.check(); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	reranker, err := a.openReranker(ctx)
 	if err != nil {
@@ -199,16 +218,17 @@ func (r *rankingRun) filter(q asked) retrieve.Filter {
 func (r *rankingRun) run(ctx context.Context, train, heldout []asked) error {
 	k, a := r.command, r.app
 	a.progress.step("%s: %d training and %d held-out questions", r.set, len(train), len(heldout))
-	if len(heldout) < 20 {
-		return fmt.Errorf("distill: %w: %d held-out questions say nothing; at least 20 are needed", distill.ErrTooLittle, len(heldout))
+	if len(heldout) < distill.LeastQuestions {
+		return fmt.Errorf("distill: %w: %d held-out questions say nothing; at least %d are needed", distill.ErrTooLittle, len(heldout), distill.LeastQuestions)
+	}
+	if err := k.options().Check(len(train)); err != nil {
+		return err
 	}
 	questions, err := r.teach(ctx, train)
 	if err != nil {
 		return err
 	}
-	student, curve, err := distill.TrainRanker(a.workers(), questions, distill.RankerOptions{
-		Rank: k.Rank, Steps: 400, Temperature: k.Temperature, Rate: 0.05, Decay: 0.1, Seed: k.Seed,
-	})
+	student, curve, err := distill.TrainRanker(a.workers(), questions, k.options())
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +75,55 @@ func TestStudentThatDoesNotGainIsRefused(t *testing.T) {
 	choose, err = a.rankers("e")
 	require.NoError(t, err)
 	require.Nil(t, choose)
+}
+
+// TestDistillRefusesEarly: what could only fail after the teacher's minutes, or worse, is refused before anything is opened.
+func TestDistillRefusesEarly(t *testing.T) {
+	nan := math.NaN()
+	for message, change := range map[string]func(*distillCausalCmd){
+		"context must be positive": func(k *distillCausalCmd) { k.Window = 0 },
+		"width, layers":            func(k *distillCausalCmd) { k.Window = -3 },
+		"less than a window":       func(k *distillCausalCmd) { k.Tokens = -1 },
+		"steps, batch":             func(k *distillCausalCmd) { k.Steps = 0 },
+		"steps, batch and":         func(k *distillCausalCmd) { k.Batch = -1 },
+		"too many for a step":      func(k *distillCausalCmd) { k.Batch = 1e9 },
+		"no token to learn":        func(k *distillCausalCmd) { k.Vocabulary = 0 },
+		"too large to train":       func(k *distillCausalCmd) { k.Layers = 1e6 },
+		"feed-forward width":       func(k *distillCausalCmd) { k.Width = 0 },
+		"temperature is NaN":       func(k *distillCausalCmd) { k.Temperature = float32(nan) },
+		"temperature is +Inf":      func(k *distillCausalCmd) { k.Temperature = float32(math.Inf(1)) },
+		"share is 2":               func(k *distillCausalCmd) { k.Soft = 2 },
+		"learning rate is NaN":     func(k *distillCausalCmd) { k.Rate = nan },
+		"cannot be split":          func(k *distillCausalCmd) { k.Width = 200 },
+	} {
+		k := distillCausalCmd{Tokens: 65536, Steps: 600, Batch: 8, Window: 128, Vocabulary: 4096, Width: 192, Layers: 4, Rate: 0.002, Temperature: 1, Soft: 0.9}
+		require.NoError(t, k.check())
+		change(&k)
+		err := k.Run(ctxBinding{t.Context()}, nil)
+		require.ErrorIs(t, err, errUsage)
+		require.ErrorContains(t, err, message)
+	}
+	for message, change := range map[string]func(*distillRetrievalCmd){
+		"either a corpus":       func(k *distillRetrievalCmd) { k.Set = "x" },
+		"too few questions":     func(k *distillRetrievalCmd) { k.Limit = -5 },
+		"too few questions; at": func(k *distillRetrievalCmd) { k.Limit = 19 },
+		"--candidates 1":        func(k *distillRetrievalCmd) { k.Candidates = 1 },
+		"--candidates -1":       func(k *distillRetrievalCmd) { k.Candidates = -1 },
+		"--candidates 1000":     func(k *distillRetrievalCmd) { k.Candidates = 1000 },
+		"rank must not":         func(k *distillRetrievalCmd) { k.Rank = -1 },
+		"temperature, rate":     func(k *distillRetrievalCmd) { k.Temperature = nan },
+	} {
+		k := distillRetrievalCmd{Corpus: "c", Limit: 200, Candidates: 20, Temperature: 2}
+		require.NoError(t, k.check())
+		change(&k)
+		err := k.Run(ctxBinding{t.Context()}, nil)
+		require.ErrorIs(t, err, errUsage)
+		require.ErrorContains(t, err, message)
+	}
+	r := &rankingRun{command: distillRetrievalCmd{Temperature: 2}, app: &app{progress: &progress{out: io.Discard}}}
+	err := r.run(t.Context(), make([]asked, 19), make([]asked, 20)) // no database, no teacher
+	require.ErrorIs(t, err, distill.ErrTooLittle)
+	require.ErrorContains(t, err, "19 training questions")
 }
 
 func TestReadQuestions(t *testing.T) {

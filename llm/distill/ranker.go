@@ -111,6 +111,20 @@ type RankerOptions struct {
 	Seed        uint64
 }
 
+// LeastQuestions is how many a ranking student needs to learn from.
+const LeastQuestions = 20
+
+// Check refuses options that cannot work, and ErrTooLittle questions. TrainRanker does, too; ask before the teacher reads for minutes.
+func (o RankerOptions) Check(questions int) error {
+	if questions < LeastQuestions {
+		return fmt.Errorf("distill: %w: %d training questions; at least %d are needed", ErrTooLittle, questions, LeastQuestions)
+	}
+	if !positive(o.Temperature) || !positive(o.Rate) || o.Rank < 0 || o.Steps <= 0 {
+		return errors.New("distill: temperature, rate and steps must be positive, rank must not be negative")
+	}
+	return nil
+}
+
 // RankerCurve is the listwise loss (KL divergence in nats per question) before every step, on the questions trained on and on those kept aside to
 // decide when to stop.
 type RankerCurve struct{ Train, Kept []float64 }
@@ -120,15 +134,12 @@ const patience = 40
 
 // TrainRanker learns the order that the teacher gives to the candidates: it minimises the mean divergence of the student's softmax over a question's
 // candidates from the teacher's. First the weights alone, then with the turn; a fifth of the questions says when to stop and whether the turn is worth
-// having. It returns ErrTooLittle for less than 20 questions.
+// having. It returns ErrTooLittle for less than LeastQuestions.
 func TrainRanker(p *kernel.Pool, questions []Question, o RankerOptions) (*Ranker, RankerCurve, error) {
-	const least, keep = 20, 5
+	const keep = 5
 	var curve RankerCurve
-	if len(questions) < least {
-		return nil, curve, fmt.Errorf("distill: %w: %d questions; at least %d are needed", ErrTooLittle, len(questions), least)
-	}
-	if !(o.Temperature > 0) || !(o.Rate > 0) || o.Rank < 0 || o.Steps <= 0 {
-		return nil, curve, errors.New("distill: temperature, rate and steps must be positive, rank must not be negative")
+	if err := o.Check(len(questions)); err != nil {
+		return nil, curve, err
 	}
 	var train, kept []Question
 	for i, at := range rand.New(rand.NewPCG(o.Seed, 0xa9a)).Perm(len(questions)) {

@@ -29,18 +29,30 @@ type Options struct {
 	Checkpoint  int // steps between checkpoints
 }
 
-// check refuses options that cannot work.
-func (o *Options) check() error {
+// maxStepTokens bounds the tokens of a step: the activations of all of them are in memory.
+const maxStepTokens = 1 << 16
+
+// Check refuses options that cannot work. Train does, too; ask before the teacher reads for minutes.
+func (o *Options) Check() error {
 	switch {
 	case o.Steps <= 0 || o.Batch <= 0 || o.Checkpoint <= 0:
 		return fmt.Errorf("distill: steps, batch and checkpoint interval must be positive")
-	case !(o.Temperature > 0) || !(o.Soft >= 0 && o.Soft <= 1):
+	case !positive(float64(o.Temperature)) || !(o.Soft >= 0 && o.Soft <= 1):
 		return fmt.Errorf("distill: the temperature is %g and must be positive; the teacher's share is %g and must lie between 0 and 1", o.Temperature, o.Soft)
-	case !(o.Rate > 0) || o.WeightDecay < 0:
+	case !positive(o.Rate) || !(o.WeightDecay >= 0):
 		return fmt.Errorf("distill: the learning rate is %g and must be positive, weight decay is %g and must not be negative", o.Rate, o.WeightDecay)
 	}
-	return o.Shape.check()
+	if err := o.Shape.check(); err != nil {
+		return err
+	}
+	if o.Batch > maxStepTokens/o.Context {
+		return fmt.Errorf("distill: %d windows of %d tokens are too many for a step; at most %d fit", o.Batch, o.Context, maxStepTokens/o.Context)
+	}
+	return nil
 }
+
+// positive reports whether x is a number above 0.
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 // rate is the learning rate of a step: linear up over a twentieth of the run, then along half a cosine to a tenth.
 func (o *Options) rate(step int) float64 {
@@ -62,7 +74,7 @@ const gradientClip = 1
 // goes to the file at checkpoint; a file of the same run, which the caller vouches for by its name, is taken up, and the result is the same as that of
 // a run without a break. progress may be nil; it gets the curve so far.
 func Train(ctx context.Context, p *kernel.Pool, t *Text, labels *Labels, o Options, checkpoint string, progress func(curve []Point)) (*Student, []Point, error) {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, nil, err
 	}
 	if labels == nil && o.Soft != 0 {
