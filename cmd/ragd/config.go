@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -74,34 +72,34 @@ func (g globals) limits() ingest.Limits {
 
 type configCmd struct{}
 
-// Run prints every setting with its value; passwords inside a URL are hidden.
-func (configCmd) Run(a *app) error {
-	fmt.Printf("# file: %s\n", configPath())
-	v := reflect.ValueOf(a.globals)
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		name := field.Tag.Get("name")
-		if name == "" {
-			name = kebab(field.Name)
-		}
-		value := fmt.Sprint(v.Field(i).Interface())
-		if name == "database-url" {
-			value = redactURL(value)
-		}
-		fmt.Printf("%s: %s\n", name, value)
-	}
-	return nil
+// Help is shown by ragd config --help.
+func (configCmd) Help() string {
+	return `The output is itself a file of settings. Where it lies: RAGD_CONFIG, else the first line of the output says.
+
+  ragd config
+  ragd config > ragd.yaml && RAGD_CONFIG=ragd.yaml ragd serve`
 }
 
-// kebab turns DataDir into data-dir, as the command line spells it.
-func kebab(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		lower := strings.ToLower(string(r))
-		if i > 0 && string(r) != lower && strings.ToLower(name[i-1:i]) == name[i-1:i] {
-			b.WriteByte('-')
+// Run prints the settings of all commands and of the server, with their values in force and where each comes from.
+func (configCmd) Run(parsed *kong.Context) error {
+	path, file := configPath(), &settings{}
+	state := "not there"
+	if f, err := os.Open(path); err == nil {
+		defer f.Close()
+		read, err := loadSettings(f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
-		b.WriteString(lower)
+		file, state = read.(*settings), "read"
 	}
-	return b.String()
+	root := parsed.Model.Node
+	fmt.Printf("# %s: %s. Flags come before the environment, that before the file.\nversion: %d\n", path, state, settingsVersion)
+	write(os.Stdout, "", settingsOf(parsed, file, root))
+	for _, command := range root.Children {
+		if command.Name == "serve" {
+			fmt.Println("serve:")
+			write(os.Stdout, "  ", settingsOf(parsed, file, command))
+		}
+	}
+	return nil
 }

@@ -67,7 +67,7 @@ func (k demoCmd) Run(ctx ctxBinding, a *app) error {
 		return nil
 	}
 	a.progress.step("5. The page: open http://%s", k.Listen)
-	return a.serve(ctx, server.Config{Listen: k.Listen, Version: version()})
+	return a.serve(ctx, nil, server.Config{Listen: k.Listen, Version: version()})
 }
 
 // ingestExamples writes the sample documents to a folder, because ingestion reads files, and ingests them. The folder's name is part of each path, so it

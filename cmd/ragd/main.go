@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	kongyaml "github.com/alecthomas/kong-yaml"
 )
 
 // commands is the command line: one field per subcommand, one file per field.
@@ -45,15 +44,7 @@ func main() {
 // run parses the command line and runs it; it returns the exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 func run() int {
 	var c commands
-	parser, err := kong.New(&c,
-		kong.Name("ragd"),
-		kong.Description("Ask questions over your own documents. Everything runs on this machine: documents, database and language model."+
-			"\n\nPrecedence of settings: flags, then environment, then "+configPath()+", then defaults."),
-		kong.Configuration(kongyaml.Loader, configPath()),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		vars(),
-	)
+	parser, err := newParser(&c)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ragd: %v\n", err)
 		return 2
@@ -75,6 +66,19 @@ func run() int {
 	err = selected.Run(ctxBinding{ctx}, a)
 	a.close()
 	return exitStatus(ctx, err)
+}
+
+// newParser prepares c to take settings from the command line, the environment and the settings file.
+func newParser(c *commands) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("ragd"),
+		kong.Description("Ask questions over your own documents. Everything runs on this machine: documents, database and language model."+
+			"\n\nPrecedence of settings: flags, then environment, then "+configPath()+", then defaults."),
+		kong.Configuration(loadSettings, configPath()),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		vars(),
+	)
 }
 
 func exitStatus(ctx context.Context, err error) int {

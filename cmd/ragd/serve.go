@@ -2,19 +2,21 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
+	"ragd/login"
 	"ragd/server"
 )
 
 type serveCmd struct {
 	Listen     string `help:"host:port. Beyond loopback a key is needed." env:"RAGD_LISTEN" default:"127.0.0.1:8080"`
-	APIKey     string `help:"Key that clients send as a bearer token." env:"RAGD_API_KEY" name:"api-key"`
+	APIKey     string `help:"Key that clients send as a bearer token." env:"RAGD_API_KEY" name:"api-key" secret:""`
 	APIKeyFile string `help:"File that holds the key." env:"RAGD_API_KEY_FILE" name:"api-key-file" type:"existingfile"`
 
 	KeepVersions time.Duration `help:"How long versions of documents that were replaced can be cited; 0: for ever." env:"RAGD_KEEP_VERSIONS" default:"720h"`
+
+	PublicURL string     `help:"Address of this server as browsers see it, for sign-in: https://ragd.example.com." env:"RAGD_PUBLIC_URL" name:"public-url"`
+	Login     loginFlags `embed:"" prefix:"login-"`
 }
 
 // Help is shown by ragd serve --help.
@@ -24,26 +26,20 @@ func (serveCmd) Help() string {
 
   ragd serve
   ragd keys create --name team --role editor && ragd serve --listen 0.0.0.0:8080
+  ragd serve --public-url https://ragd.example.com --login-issuer https://id.example.com --login-client-id ragd --login-grant staff=reader
   curl -N localhost:8080/v1/ask -d '{"question":"How many vacation days do I have?","stream":true}'`
 }
 
 func (k serveCmd) Run(ctx ctxBinding, a *app) error {
-	key, err := k.key()
+	key, err := secretOf(k.APIKey, k.APIKeyFile)
+	if err != nil {
+		return fmt.Errorf("read the API key: %w", err)
+	}
+	provider, err := k.Login.provider(k.PublicURL)
 	if err != nil {
 		return err
 	}
-	return a.serve(ctx, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, Version: version()})
-}
-
-func (k serveCmd) key() (string, error) {
-	if k.APIKeyFile == "" {
-		return strings.TrimSpace(k.APIKey), nil
-	}
-	data, err := os.ReadFile(k.APIKeyFile)
-	if err != nil {
-		return "", fmt.Errorf("read the API key: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
+	return a.serve(ctx, provider, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, LoginTime: k.Login.Time, Version: version()})
 }
 
 // parts opens everything that a server needs.
@@ -78,12 +74,13 @@ func (a *app) parts(ctx ctxBinding) (p server.Parts, err error) {
 	}, nil
 }
 
-// serve opens everything and serves until ctx ends.
-func (a *app) serve(ctx ctxBinding, c server.Config) error {
+// serve opens everything and serves until ctx ends; people sign in at provider, unless it is nil.
+func (a *app) serve(ctx ctxBinding, provider *login.Provider, c server.Config) error {
 	parts, err := a.parts(ctx)
 	if err != nil {
 		return err
 	}
+	parts.Login = provider
 	hasKeys, err := a.db.HasKeys(ctx)
 	if err != nil {
 		return err
