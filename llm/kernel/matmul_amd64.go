@@ -31,6 +31,24 @@ func interleave(dst, src []byte, stride, n int) {
 	}
 }
 
+// pairNibbles writes the low nibbles of a and b to dst0 and the high ones to dst1, those of a low.
+func pairNibbles(dst0, dst1 *[nibbles]byte, a, b *[4]packVector) {
+	if active == Generic {
+		pairNibblesGeneric(dst0, dst1, a, b)
+		return
+	}
+	pairNibblesAVX2(&dst0[0], &dst1[0], &a[0][0], &b[0][0])
+}
+
+// joinPairs joins the bit pairs at bit up of four vectors.
+func joinPairs(to *packVector, h *[4]packVector, up int) {
+	if active == Generic {
+		joinPairsGeneric(to, h, up)
+		return
+	}
+	joinPairsAVX2(&to[0], &h[0][0], up)
+}
+
 // unpack unpacks n blocks of 32 elements of a panel, from block b, into panel p of the tile. For K-quants b and n are
 // multiples of eight.
 func unpack(m *Matrix, dst *quantTile, p, panel, b, n int) {

@@ -22,6 +22,12 @@ func gemv(*Matrix, *Input, int, int, []float32, int) { panic("kernel: gemv witho
 
 func interleave(dst, src []byte, stride, n int) { interleaveGeneric(dst, src, stride, n) }
 
+func pairNibbles(dst0, dst1 *[nibbles]byte, a, b *[4]packVector) {
+	pairNibblesGeneric(dst0, dst1, a, b)
+}
+
+func joinPairs(to *packVector, h *[4]packVector, up int) { joinPairsGeneric(to, h, up) }
+
 func quantize(dst []record, stride int, x []float32) { quantizeGeneric(dst, stride, x) }
 
 func (pr *Product) storeTile(c []float32, t0, t1, from int) { pr.storeTileGeneric(c, t0, t1, from) }

@@ -51,6 +51,16 @@ func storeTileBiasAddAVX2(dst *float32, stride int, c *float32, rows int, bias *
 //go:noescape
 func interleaveAVX2(dst *byte, src *byte, stride int, quads int)
 
+// pairNibblesAVX2 writes the low nibbles of a and b to dst0 and the high ones to dst1, those of a low: 256 bytes each.
+//
+//go:noescape
+func pairNibblesAVX2(dst0 *byte, dst1 *byte, a *byte, b *byte)
+
+// joinPairsAVX2 writes the bit pairs at bit up of four vectors of 64 bytes to one, those of the first vector lowest.
+//
+//go:noescape
+func joinPairsAVX2(dst *byte, src *byte, up int)
+
 // unpackQ4_0AVX512 expands n blocks of a panel into every other block of a tile.
 //
 //go:noescape

@@ -127,8 +127,13 @@ func packScalesK(dst []byte, head *packWords) {
 // packPairK regroups the nibbles of 64 elements: the source has elements 0-31 in the low and 32-63 in the high nibbles,
 // the two blocks of the panel have their own elements 0-15 low and 16-31 high.
 func packPairK(dst0, dst1 []byte, words []packVector) {
-	for i := range 4 {
-		a, b, to0, to1 := &words[i], &words[4+i], vectorAt(dst0, i), vectorAt(dst1, i)
+	pairNibbles((*[nibbles]byte)(dst0), (*[nibbles]byte)(dst1), (*[4]packVector)(words), (*[4]packVector)(words[4:]))
+}
+
+// pairNibblesGeneric writes the low nibbles of a and b to dst0 and the high ones to dst1, those of a low.
+func pairNibblesGeneric(dst0, dst1 *[nibbles]byte, a, b *[4]packVector) {
+	for i := range a {
+		a, b, to0, to1 := &a[i], &b[i], vectorAt(dst0[:], i), vectorAt(dst1[:], i)
 		for k := 0; k < cacheLine; k += 8 {
 			const low = 0x0f0f0f0f0f0f0f0f
 			x, y := le.Uint64(a[k:]), le.Uint64(b[k:])
@@ -197,29 +202,18 @@ func packQ6_K(dst, src []byte, stride int) {
 	const sub = nibbles + 128
 	for s := range 8 {
 		half, k := s/4, s%4
-		low, high := words[16*half+8*(k%2):][:8], words[32+8*half:][:8]
-		to := dst[288+sub*s:][:sub]
-		left, up := 4*(k/2), 2*k
-		for i := range 4 {
-			packLowQ6(vectorAt(to, i), &low[i], &low[4+i], left)
+		to := dst[288+sub*s:]
+		if k < 2 { // the high nibbles of the same words belong two blocks farther
+			packPairK(to, to[2*sub:], words[16*half+8*k:])
 		}
 		for v := range 2 {
-			packHighQ6(vectorAt(to[nibbles:], v), high[4*v:], up)
+			joinPairs(vectorAt(to[nibbles:], v), (*[4]packVector)(words[32+8*half+4*v:]), 2*k)
 		}
 	}
 }
 
-// packLowQ6 joins the nibbles at bit left of a and b.
-func packLowQ6(to, a, b *packVector, left int) {
-	for k := 0; k < cacheLine; k += 8 {
-		const low = 0x0f0f0f0f0f0f0f0f
-		x, y := le.Uint64(a[k:])>>left, le.Uint64(b[k:])>>left
-		le.PutUint64(to[k:], x&low|y&low<<4)
-	}
-}
-
-// packHighQ6 joins the bit pairs at bit up of four vectors.
-func packHighQ6(to *packVector, h []packVector, up int) {
+// joinPairsGeneric joins the bit pairs at bit up of four vectors.
+func joinPairsGeneric(to *packVector, h *[4]packVector, up int) {
 	h0, h1, h2, h3 := &h[0], &h[1], &h[2], &h[3]
 	for k := 0; k < cacheLine; k += 8 {
 		const pair = 0x0303030303030303

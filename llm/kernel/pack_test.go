@@ -31,6 +31,36 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
+// TestPackVectors compares the assembly that regroups bits with plain Go; TestPack of the layouts compares with the source.
+func TestPackVectors(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for _, isa := range testISAs(t) {
+		t.Run(isa.String(), func(t *testing.T) {
+			defer SetISA(Active())
+			SetISA(isa)
+			for range 50 {
+				var words [8]packVector
+				for i := range words {
+					for k := range words[i] {
+						words[i][k] = byte(rng.Uint32())
+					}
+				}
+				a, b := (*[4]packVector)(words[:]), (*[4]packVector)(words[4:])
+				var want, got [2][nibbles]byte
+				pairNibblesGeneric(&want[0], &want[1], a, b)
+				pairNibbles(&got[0], &got[1], a, b)
+				require.Equal(t, want, got)
+				for _, up := range []int{0, 2, 4, 6} {
+					var want, got packVector
+					joinPairsGeneric(&want, a, up)
+					joinPairs(&got, a, up)
+					require.Equal(t, want, got)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkPack measures how fast weights are repacked, in bytes of the file.
 func BenchmarkPack(b *testing.B) {
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -37,6 +37,8 @@ func main() {
 	quantize()
 	storeTile()
 	interleave()
+	pairNibbles()
+	joinPairs()
 	for _, f := range formats {
 		unpack512(f)
 		for _, m := range []int{1, 2, 3, 4, 8} {

@@ -46,3 +46,63 @@ func interleave() {
 	VZEROUPPER()
 	RET()
 }
+
+// pairNibbles generates func(dst0, dst1, a, b *byte): join the low nibbles of a and b in dst0 and the high ones in dst1,
+// 256 bytes each.
+func pairNibbles() {
+	TEXT("pairNibblesAVX2", NOSPLIT, "func(dst0, dst1, a, b *byte)")
+	Doc("pairNibblesAVX2 writes the low nibbles of a and b to dst0 and the high ones to dst1, those of a low: 256 bytes each.")
+	Pragma("noescape")
+	dst0, dst1, a, b := RDI, RSI, RDX, RCX
+	Load(Param("dst0"), dst0)
+	Load(Param("dst1"), dst1)
+	Load(Param("a"), a)
+	Load(Param("b"), b)
+	low := Y15
+	VMOVDQU(bytes0f, low)
+	for at0 := 0; at0 < 256; at0 += 32 {
+		VMOVDQU(at(a, at0), Y0)
+		VMOVDQU(at(b, at0), Y1)
+		VPSRLW(U8(4), Y0, Y2)
+		VPAND(low, Y2, Y2)
+		VPANDN(Y1, low, Y3)
+		VPOR(Y3, Y2, Y2)
+		VMOVDQU(Y2, at(dst1, at0))
+		VPAND(low, Y0, Y0)
+		VPAND(low, Y1, Y1)
+		VPSLLW(U8(4), Y1, Y1)
+		VPOR(Y1, Y0, Y0)
+		VMOVDQU(Y0, at(dst0, at0))
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// joinPairs generates func(dst, src *byte, up int): join the bit pairs at bit up of four vectors of 64 bytes.
+func joinPairs() {
+	TEXT("joinPairsAVX2", NOSPLIT, "func(dst, src *byte, up int)")
+	Doc("joinPairsAVX2 writes the bit pairs at bit up of four vectors of 64 bytes to one, those of the first vector lowest.")
+	Pragma("noescape")
+	dst, src, up := RDI, RSI, RAX
+	Load(Param("dst"), dst)
+	Load(Param("src"), src)
+	Load(Param("up"), up)
+	pair, count := Y15, X14
+	VMOVDQU(bytes30, pair)
+	VPSRLW(U8(4), pair, pair)
+	VMOVQ(up, count)
+	for half := range 2 {
+		for v := range 4 {
+			VMOVDQU(at(src, 64*v+32*half), y(v))
+			VPSRLW(count, y(v), y(v))
+			VPAND(pair, y(v), y(v))
+			if v > 0 {
+				VPSLLW(U8(2*v), y(v), y(v))
+				VPOR(y(v), Y0, Y0)
+			}
+		}
+		VMOVDQU(Y0, at(dst, 32*half))
+	}
+	VZEROUPPER()
+	RET()
+}
