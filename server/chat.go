@@ -128,7 +128,7 @@ func (s *Server) chatCompletions(c *gin.Context) {
 	var body chatRequest
 	err := decode(c, &body, tolerateUnknown)
 	if err == nil {
-		err = body.check()
+		err = body.check(s.config.OutputTokens)
 	}
 	var messages []chat.Message
 	if err == nil {
@@ -160,7 +160,8 @@ func (s *Server) chatCompletions(c *gin.Context) {
 	}
 }
 
-func (r chatRequest) check() error {
+// check refuses what cannot be done; outputTokens is how many tokens one request may have written.
+func (r chatRequest) check(outputTokens int) error {
 	between := func(name string, x, low, high float32) error {
 		if !(x >= low && x <= high) {
 			return invalid(name, "%s is %g; it must be between %g and %g", name, x, low, high)
@@ -178,6 +179,9 @@ func (r chatRequest) check() error {
 		return invalid("top_logprobs", "top_logprobs is %d; it must be between 0 and %d, with logprobs true", r.TopLogProbs, maxAlternatives)
 	case r.MaxTokens < 0 || r.MaxCompletionTokens < 0:
 		return invalid("max_tokens", "max_tokens must not be negative")
+	case r.maxTokens() > outputTokens/r.branches():
+		return invalid("max_completion_tokens", "max_completion_tokens is %d for each of %d answers or beams; one request may write %d tokens in all, so at most %d here",
+			r.maxTokens(), r.branches(), outputTokens, outputTokens/r.branches())
 	case len(r.Tools) > 0 || len(r.Functions) > 0:
 		return invalid("tools", "tools are not offered")
 	}
@@ -231,7 +235,10 @@ func (r chatRequest) messages() ([]chat.Message, error) {
 	return messages, nil
 }
 
-// maxTokens is max_completion_tokens, or its older name.
+// branches is how many texts are written at once.
+func (r chatRequest) branches() int { return max(1, r.N, r.Beams) }
+
+// maxTokens is max_completion_tokens, or its older name; 0 when neither is given.
 func (r chatRequest) maxTokens() int { return cmp.Or(r.MaxCompletionTokens, r.MaxTokens) }
 
 func (r chatRequest) stops() ([]string, error) {

@@ -68,7 +68,7 @@ var statuses = []struct {
 	{store.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency_key_reused", "this idempotency key came with another document before"},
 	{store.ErrIndexMismatch, http.StatusConflict, "index_mismatch", ""},
 	{store.ErrUnavailable, http.StatusServiceUnavailable, "database_unavailable", "the database cannot be reached; try again shortly"},
-	{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout", "the request took too long"},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout", "the request took longer than one may; ask for fewer tokens or texts"},
 	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "body_timeout", "the request's body did not arrive in time"},
 }
 
@@ -155,7 +155,7 @@ func (s *Server) explain(c *gin.Context, err error) (int, errorDetail) {
 // fail answers with err. A client that left gets nothing, and that is no error of ours.
 func (s *Server) fail(c *gin.Context, err error) {
 	// net/http ends the context, too, when a read of the body timed out; that client is still there.
-	if c.Request.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if left(c) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.AbortWithStatus(statusClientLeft)
 		return
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -18,9 +19,25 @@ const (
 	maxAlternatives = 20
 )
 
+// Tokens of an answer whose request does not say how many: enough for a long one, and far from what fills a context on a slow machine. Beams are for
+// short answers; each step of theirs costs as much as one of that many requests.
+const (
+	defaultTokens     = 1024
+	defaultBeamTokens = 256
+)
+
+// tokens is how many tokens one answer may have.
+func (r chatRequest) tokens(outputTokens int) int {
+	usual := defaultTokens
+	if r.Beams > 1 {
+		usual = defaultBeamTokens
+	}
+	return cmp.Or(r.maxTokens(), min(usual, outputTokens/r.branches()))
+}
+
 // generation is the request to the engine that a chat request stands for.
 func (s *Server) generation(c *gin.Context, r chatRequest, messages []chat.Message) (request llm.Request, err error) {
-	request = llm.Request{MaxTokens: r.maxTokens(), Answers: r.N, Namespace: s.tenant(c)}
+	request = llm.Request{MaxTokens: r.tokens(s.config.OutputTokens), Answers: r.N, Namespace: s.tenant(c)}
 	if request.Prompt, err = s.Engine.Chat().Encode(messages, true); err != nil {
 		return request, invalid("messages", "the model's chat template refuses these messages: %v", err)
 	}

@@ -51,7 +51,7 @@ type responseTool struct {
 }
 
 // chat is the same request in the terms of chat completions.
-func (r responseRequest) chat() (chatRequest, error) {
+func (r responseRequest) chat(outputTokens int) (chatRequest, error) {
 	out := chatRequest{Temperature: r.Temperature, TopP: r.TopP, MaxCompletionTokens: r.MaxOutputTokens, Stream: r.Stream}
 	out.ResponseFormat.Type, out.ResponseFormat.JSONSchema.Schema = r.Text.Format.Type, r.Text.Format.Schema
 	switch {
@@ -89,7 +89,7 @@ func (r responseRequest) chat() (chatRequest, error) {
 			out.Corpora = append(out.Corpora, name)
 		}
 	}
-	return out, out.check()
+	return out, out.check(outputTokens)
 }
 
 func message(role, text string) chatMessage {
@@ -116,7 +116,7 @@ func (s *Server) responses(c *gin.Context) {
 	err := decode(c, &body, tolerateUnknown)
 	var request chatRequest
 	if err == nil {
-		request, err = body.chat()
+		request, err = body.chat(s.config.OutputTokens)
 	}
 	var messages []chat.Message
 	if err == nil {

@@ -42,14 +42,19 @@ func (s *Server) routes() http.Handler {
 	r.GET("/login", s.admit, s.signIn)
 	r.GET(login.CallbackPath, s.admit, s.signedIn)
 	r.POST("/login/out", s.local, s.authorize, s.admit, s.signOut)
-	r.POST("/mcp", s.local, s.authorize, s.admit, s.may(Read), s.mcpHandler())
+	r.POST("/mcp", s.local, s.authorize, s.admit, s.may(Read), s.timed, s.mcpHandler())
 
 	v1 := r.Group("/v1", s.local, s.authorize, s.admit)
 	v1.GET("/key", s.whoami)
 	read := v1.Group("", s.may(Read))
-	read.POST("/ask", s.ask)
-	read.POST("/search", s.search)
-	read.POST("/rerank", s.rerank)
+	compute := read.Group("", s.timed)
+	compute.POST("/ask", s.ask)
+	compute.POST("/search", s.search)
+	compute.POST("/rerank", s.rerank)
+	compute.POST("/chat/completions", s.chatCompletions)
+	compute.POST("/embeddings", s.embeddings)
+	compute.POST("/responses", s.responses)
+	compute.POST("/vector_stores/:id/search", s.searchStore)
 	read.GET("/corpora", s.corpora)
 	read.GET("/documents", s.documents)
 	read.GET("/documents/:id", s.document)
@@ -61,8 +66,6 @@ func (s *Server) routes() http.Handler {
 	read.POST("/answers/:id/feedback", s.giveFeedback)
 	read.GET("/feedback", s.feedback)
 	read.GET("/models", s.models)
-	read.POST("/chat/completions", s.chatCompletions)
-	read.POST("/embeddings", s.embeddings)
 	write := v1.Group("", s.may(Write))
 	write.POST("/documents", s.upload)
 	write.POST("/documents/:id/retry", s.retry)
@@ -76,10 +79,8 @@ func (s *Server) routes() http.Handler {
 	write.DELETE("/documents/:id", s.deleteDocument)
 	write.POST("/corpora", s.createCorpus)
 	write.DELETE("/corpora/:name", s.deleteCorpus)
-	read.POST("/responses", s.responses)
 	read.GET("/vector_stores", s.stores)
 	read.GET("/vector_stores/:id", s.vectorStore)
-	read.POST("/vector_stores/:id/search", s.searchStore)
 	read.GET("/vector_stores/:id/files", s.storeFiles)
 	read.GET("/vector_stores/:id/files/:file", s.storeFile)
 	write.POST("/vector_stores", s.createStore)
@@ -233,6 +234,17 @@ func (s *Server) admit(c *gin.Context) {
 	defer s.gate.leave()
 	c.Next()
 }
+
+// timed ends a request that computes for longer than one may.
+func (s *Server) timed(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), s.config.RequestTime)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
+}
+
+// left reports whether the client of c closed the connection, which ends the request's context as a time limit does.
+func left(c *gin.Context) bool { return errors.Is(c.Request.Context().Err(), context.Canceled) }
 
 // observe counts, times and logs the requests of the API.
 func (s *Server) observe(c *gin.Context) {

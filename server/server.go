@@ -28,6 +28,8 @@ type Config struct {
 	KeepAnswers  time.Duration // records of answers are removed after that time; 0 means 30 days
 	KeepAudit    time.Duration // entries of the audit log are removed after that time; 0 means one year
 	KeepVersions time.Duration // how long versions of documents that were replaced can be cited; 0: for ever
+	OutputTokens int           // that one request may have written, all its answers and beams together; 0 means 8192
+	RequestTime  time.Duration // of one request that computes; 0 means 10 minutes
 	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
 	LoginTime    time.Duration // how long somebody who signed in stays so; 0 means 12 hours
 	Version      string        // of the program, for the metrics
@@ -50,6 +52,7 @@ func (c *Config) fill() {
 	if c.PingEvery <= 0 {
 		c.PingEvery = 15 * time.Second
 	}
+	c.OutputTokens, c.RequestTime = cmp.Or(c.OutputTokens, 8192), cmp.Or(c.RequestTime, 10*time.Minute)
 	c.LoginTime = cmp.Or(c.LoginTime, 12*time.Hour)
 	c.KeepAnswers, c.KeepAudit = cmp.Or(c.KeepAnswers, 30*24*time.Hour), cmp.Or(c.KeepAudit, 365*24*time.Hour)
 	for _, timeout := range []*time.Duration{&c.WriteTimeout, &c.ReadTimeout, &c.DrainTime} {

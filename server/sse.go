@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -128,7 +129,10 @@ func (s *stream) write(text []byte) error {
 		return err
 	}
 	s.c.Writer.Flush()
-	return s.c.Request.Context().Err() // ended by net/http when the flush failed
+	if left(s.c) { // also: ended by net/http when the flush failed
+		return context.Canceled
+	}
+	return nil
 }
 
 // close ends the pings; the handler's return ends the stream. It may be called again.
@@ -145,7 +149,7 @@ func (s *stream) fail(err error) {
 		s.server.fail(s.c, err)
 		return
 	}
-	if s.c.Request.Context().Err() != nil { // the client left: nobody reads, and it is no error of ours
+	if left(s.c) { // the client left: nobody reads, and it is no error of ours
 		return
 	}
 	_, detail := s.server.explain(s.c, err)

@@ -30,7 +30,7 @@ func (s *Store) Audit(ctx context.Context, e AuditEntry) error {
 // AuditLog returns the newest entries of a tenant before an id, newest first, at most limit; before 0 is from the newest.
 func (s *Store) AuditLog(ctx context.Context, tenant string, before int64, limit int) ([]AuditEntry, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, tenant, at, key, key_name, action, target, status, request_id FROM audit_log
-		WHERE tenant = $1 AND ($2 = 0 OR id < $2) ORDER BY id DESC LIMIT $3`, tenantOf(tenant), before, limit)
+		WHERE tenant = $1 AND ($2::bigint = 0 OR id < $2) ORDER BY id DESC LIMIT $3`, tenantOf(tenant), before, limit)
 	if err != nil {
 		return nil, wrap("read the audit log", err)
 	}

@@ -15,6 +15,9 @@ type serveCmd struct {
 
 	KeepVersions time.Duration `help:"How long versions of documents that were replaced can be cited; 0: for ever." env:"RAGD_KEEP_VERSIONS" default:"720h"`
 
+	MaxOutput   int           `help:"Tokens that one request may have written, all its answers and beams together." env:"RAGD_MAX_OUTPUT" default:"8192"`
+	RequestTime time.Duration `help:"Longest that one request may compute." env:"RAGD_REQUEST_TIME" default:"10m"`
+
 	PublicURL string     `help:"Address of this server as browsers see it, for sign-in: https://ragd.example.com." env:"RAGD_PUBLIC_URL" name:"public-url"`
 	Login     loginFlags `embed:"" prefix:"login-"`
 }
@@ -39,7 +42,7 @@ func (k serveCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.serve(ctx, provider, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, LoginTime: k.Login.Time, Version: version()})
+	return a.serve(ctx, provider, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, OutputTokens: k.MaxOutput, RequestTime: k.RequestTime, LoginTime: k.Login.Time, Version: version()})
 }
 
 // parts opens everything that a server needs.
