@@ -64,7 +64,8 @@ type Index interface {
 	// Dense returns the k passages admitted by f whose vectors are nearest to q: fewer only when f admits fewer. Score is the cosine similarity.
 	// It is an error when q's length is not the dimension of a corpus that f selects.
 	Dense(ctx context.Context, q embed.Vector, k int, f Filter) ([]Hit, error)
-	// Lexical returns at most k passages admitted by f that share a term with q, by BM25 with the statistics of the corpora that f selects.
+	// Lexical returns at most k passages admitted by f that share a term with q, by BM25 with the statistics of the corpora that f selects ; where
+	// it names languages, of the passages that it admits.
 	Lexical(ctx context.Context, q string, k int, f Filter) ([]Hit, error)
 	// Passages returns the passages of ids, in that order, of which f's tenant and corpora admit the document; unknown ids are left out.
 	Passages(ctx context.Context, ids []PassageID, f Filter) ([]Passage, error)

@@ -52,7 +52,7 @@ func FuzzBlock(f *testing.F) {
 		want := map[int64]float64{}
 		for _, p := range ps {
 			tf, length := float64(p.count), float64(p.length)
-			want[p.passage] += idf(10, 3) * tf * (1.2 + 1) / (tf + 1.2*(1-0.75+0.75*length/5))
+			want[p.passage] += idf(10, 3) * tf * (1.5 + 1) / (tf + 1.5*(1-0.75+0.75*length/5))
 		}
 		for _, h := range s.top(1000) {
 			require.InEpsilon(t, want[int64(h.ID)], h.Score, 1e-9)

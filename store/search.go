@@ -49,9 +49,15 @@ type scope struct {
 	dim       int
 	model     string
 	passages  int64
-	average   float64  // length of a passage in terms
+	counted   size     // what BM25 counts: the passages in the languages that the filter names, else all
 	languages []string // in which to read a question
 }
+
+// size is how much text there is.
+type size struct{ passages, terms int64 }
+
+// average is the length of a passage in terms.
+func (s size) average() float64 { return max(1, float64(s.terms)/float64(max(1, s.passages))) }
 
 // maxLanguages bounds in how many languages a question is read. Detection is unsure about short passages, so that every larger corpus seems to hold
 // a few in odd languages; reading the question in those would only add noise.
@@ -67,11 +73,12 @@ func scopeOf(ctx context.Context, tx pgx.Tx, f retrieve.Filter) (scope, error) {
 		return sc, err
 	}
 	var (
-		id, passages, terms, total int64
-		space, dim, analyzer       int
-		name, model, lang          string
-		names                      []string
-		byLanguage                 = map[string]int64{}
+		id, passages, terms  int64
+		space, dim, analyzer int
+		name, model, lang    string
+		names                []string
+		all                  size
+		byLanguage           = map[string]int64{}
 	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &name, &space, &model, &dim, &analyzer, &lang, &passages, &terms}, func() error {
 		if analyzer != analysis.Version {
@@ -84,9 +91,11 @@ func scopeOf(ctx context.Context, tx pgx.Tx, f retrieve.Filter) (scope, error) {
 			sc.corpora, names = append(sc.corpora, id), append(names, name)
 			sc.space, sc.model, sc.dim = space, model, dim
 		}
-		sc.passages += passages
-		total += terms
+		all.passages, all.terms = all.passages+passages, all.terms+terms
 		byLanguage[lang] += passages
+		if slices.Contains(f.Languages, lang) {
+			sc.counted.passages, sc.counted.terms = sc.counted.passages+passages, sc.counted.terms+terms
+		}
 		return nil
 	})
 	if err != nil {
@@ -101,8 +110,8 @@ func scopeOf(ctx context.Context, tx pgx.Tx, f retrieve.Filter) (scope, error) {
 			return sc, fmt.Errorf("corpus %q: %w", want, ErrNotFound)
 		}
 	}
-	if sc.passages > 0 {
-		sc.average = max(1, float64(total)/float64(sc.passages))
+	if sc.passages = all.passages; sc.counted.passages == 0 {
+		sc.counted = all
 	}
 	sc.languages = questionLanguages(byLanguage, sc.passages)
 	return sc, nil
@@ -262,10 +271,14 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 		if err != nil || len(terms) == 0 {
 			return err
 		}
-		s := scorer{n: sc.passages, average: sc.average, pages: map[int64]*scorePage{}}
+		s := scorer{n: sc.counted.passages, average: sc.counted.average(), pages: map[int64]*scorePage{}}
 		if where := conditionOf(sc, f); len(where.args) > corporaArgs {
 			if s.allowed, err = admitted(ctx, tx, where); err != nil {
 				return err
+			}
+			// A common word of a language that is rare in the corpora would pass for a rare word.
+			if s.narrow = len(f.Languages) > 0; s.narrow {
+				s.n = int64(len(s.allowed))
 			}
 		}
 		for _, t := range terms {

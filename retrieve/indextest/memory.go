@@ -146,13 +146,17 @@ func cosine(a, b embed.Vector) float64 {
 func (m *Memory) Lexical(_ context.Context, q string, k int, f retrieve.Filter) ([]retrieve.Hit, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	var n, total float64
+	var n, passages, total float64 // of those that are counted; of all in the languages asked for
 	byLanguage := map[string]int{}
+	counted := func(s *stored) bool { return in(s, f) && (len(f.Languages) == 0 || admits(f, s)) }
 	for _, s := range m.passages {
-		if in(s, f) {
+		if counted(s) {
 			n++
-			total += float64(s.length)
 			byLanguage[s.language]++
+		}
+		if in(s, f) && (len(f.Languages) == 0 || slices.Contains(f.Languages, s.language)) {
+			passages++
+			total += float64(s.length)
 		}
 	}
 	languages := f.Languages
@@ -174,14 +178,14 @@ func (m *Memory) Lexical(_ context.Context, q string, k int, f retrieve.Filter) 
 	for term := range terms {
 		df := 0.0
 		for _, s := range m.passages {
-			if in(s, f) && s.counts[term] > 0 {
+			if counted(s) && s.counts[term] > 0 {
 				df++
 			}
 		}
 		terms[term] = math.Log(1 + (n-df+0.5)/(df+0.5))
 	}
-	const k1, b = 1.2, 0.75
-	average := max(1, total/max(1, n))
+	const k1, b = 1.5, 0.75
+	average := max(1, total/max(1, passages))
 	var hits []retrieve.Hit
 	for _, s := range m.passages {
 		if !admits(f, s) {

@@ -303,10 +303,10 @@ func testRandom(t *testing.T, x Loader) {
 			for range 1 + r.IntN(20) {
 				words += vocabulary[min(r.IntN(len(vocabulary)), r.IntN(len(vocabulary)))] + " "
 			}
-			d.Passages = append(d.Passages, Passage{Text: fmt.Sprintf("%s(%d)", words, step), Language: "en", Vector: vector()})
+			d.Passages = append(d.Passages, Passage{Text: fmt.Sprintf("%s(%d)", words, step), Language: []string{"en", "de"}[r.IntN(2)], Vector: vector()})
 		}
 		ids[path] = [2]retrieve.DocumentID{m.Load(t, d), x.Load(t, d)}
-		for _, f := range []retrieve.Filter{{}, {Corpora: []string{d.Corpus}}, {PathPrefix: "doc1"}} {
+		for _, f := range []retrieve.Filter{{}, {Corpora: []string{d.Corpus}}, {PathPrefix: "doc1"}, {Languages: []string{"de"}, PathPrefix: "doc"}} {
 			q := vocabulary[r.IntN(len(vocabulary))] + " " + vocabulary[r.IntN(len(vocabulary))]
 			same(t, func(i retrieve.Index) ([]retrieve.Hit, error) { return i.Lexical(context.Background(), q, 100, f) }, &m, x, f)
 			v := vector()
@@ -390,7 +390,7 @@ func testStatistics(t *testing.T, x Loader) {
 		require.Len(t, hits, 1)
 		return hits[0].Score
 	}
-	// One term in passages of one term: score = idf * 2.2 / (1 + 1.2*(0.25+0.75)).
+	// One term in passages of one term: score = idf * 2.5 / (1 + 1.5*(0.25+0.75)).
 	require.InDelta(t, math.Log(1+(4-1+.5)/(1+.5)), score("rare"), 1e-9)
 	require.Less(t, score("common"), score("rare", "common"))
 	require.Less(t, score("rare", "common"), score("rare"))
