@@ -36,7 +36,7 @@ Model types: ` + strings.Join(convert.ModelTypes(), ", ") + `
 }
 
 func (k modelsConvertCmd) Run(ctx ctxBinding, a *app) error {
-	if err := freeOutput(k.Out, k.Force); err != nil {
+	if err := freeOutput(k.Out, k.Source, k.Force); err != nil {
 		return err
 	}
 	bar := a.progress.bar("converting", byteCount)
@@ -71,14 +71,26 @@ func (k modelsConvertCmd) Run(ctx ctxBinding, a *app) error {
 	return nil
 }
 
-// freeOutput refuses to replace a file that is there, unless told to.
-func freeOutput(path string, force bool) error {
-	_, err := os.Lstat(path)
+// freeOutput refuses, before the work, a path that cannot be written, the source itself, and a file that is there, unless told to replace it.
+func freeOutput(path, source string, force bool) error {
+	info, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && force:
-		return nil
-	case err == nil:
+	case err == nil && !force:
 		return fmt.Errorf("%s exists; choose another name or pass --force to replace it", path)
+	case err == nil && !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeSymlink:
+		return fmt.Errorf("%s is no regular file and is not replaced; name a file", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
-	return err
+	if a, err := os.Stat(path); err == nil {
+		if b, err := os.Stat(source); err == nil && os.SameFile(a, b) {
+			return fmt.Errorf("%s is the source itself; choose another name", path)
+		}
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return fmt.Errorf("the output cannot be written: %w", err)
+	}
+	probe.Close()
+	return os.Remove(probe.Name())
 }

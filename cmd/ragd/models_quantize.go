@@ -77,7 +77,11 @@ func (k modelsQuantizeCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
-	if err := freeOutput(k.Out, k.Force); err != nil {
+	path, err := a.modelPath(ctx, k.Source)
+	if err != nil {
+		return err
+	}
+	if err := freeOutput(k.Out, path, k.Force); err != nil {
 		return err
 	}
 	text := quantize.Text
@@ -86,22 +90,16 @@ func (k modelsQuantizeCmd) Run(ctx ctxBinding, a *app) error {
 			return err
 		}
 	}
-	path, err := a.modelPath(ctx, k.Source)
-	if err != nil {
-		return err
-	}
 	source, err := gguf.Open(path)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	if !model.IsEncoder(source) {
-		if _, err := model.ReadConfig(source); err != nil { // what could not run afterwards is refused before the work
-			return err
-		}
-	}
 	pool := a.workers()
 	o := quantize.Options{Mix: mix, Requantize: k.Requantize, Threads: pool.Threads()}
+	if err := quantize.Check(source, o, text); err != nil { // what would fail after minutes is refused before them
+		return cannotQuantize(err)
+	}
 	if k.Imatrix != "" {
 		if o.Importance, err = k.importance(ctx, a, source, pool); err != nil {
 			return err
@@ -112,11 +110,8 @@ func (k modelsQuantizeCmd) Run(ctx ctxBinding, a *app) error {
 	o.Progress = bar.set
 	result, err := quantize.File(ctx, source, k.Out, o)
 	bar.done()
-	if errors.Is(err, quantize.ErrQuantized) {
-		return fmt.Errorf("%w (--requantize)", err)
-	}
 	if err != nil {
-		return err
+		return cannotQuantize(err)
 	}
 	report := newQuantizeReport(k, mix, path, result, time.Since(start))
 	if err := report.measure(ctx, a, source, k.Out, pool, text); err != nil {
@@ -132,6 +127,14 @@ func (k modelsQuantizeCmd) Run(ctx ctxBinding, a *app) error {
 		fmt.Println("\nThe source was rounded before: compared with the original weights the loss is larger than these figures.")
 	}
 	return nil
+}
+
+// cannotQuantize names the flag that an error asks for.
+func cannotQuantize(err error) error {
+	if errors.Is(err, quantize.ErrQuantized) {
+		return fmt.Errorf("%w (--requantize)", err)
+	}
+	return err
 }
 
 // maxEvaluationBytes bounds the text: the report needs a sample, and every token costs two forward passes.

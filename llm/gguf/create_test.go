@@ -2,8 +2,10 @@ package gguf
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +43,15 @@ func TestCreateIsAtomic(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
+
+	pipe := filepath.Join(dir, "device") // stands for /dev/null
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for _, taken := range []string{pipe, dir} {
+		require.ErrorContains(t, Create(taken, "qwen2", fill(make([]byte, 8), nil)), "no regular file")
+	}
+	info, err := os.Lstat(pipe)
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeNamedPipe, info.Mode().Type())
 
 	f, err := Open(path)
 	require.NoError(t, err)

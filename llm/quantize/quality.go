@@ -43,6 +43,64 @@ type Quality struct {
 // qualityWindow is the context of a scored window. It is short, so that a short text has several.
 const qualityWindow = 256
 
+// Check refuses what File, Compare and CompareEncoders would refuse: a model that cannot run, weights that Options do not let it round, and a text that is
+// too short.
+func Check(f *gguf.File, o Options, text string) error {
+	if err := check(f, o, text); err != nil {
+		return fmt.Errorf("quantize: %s: %w", f.Path(), err)
+	}
+	return nil
+}
+
+func check(f *gguf.File, o Options, text string) error {
+	var shape *model.Config // of a text generator
+	var err error
+	if model.IsEncoder(f) {
+		_, err = model.ReadEncoderConfig(f)
+	} else if shape, err = model.ReadConfig(f); err == nil && shape.Labels != nil {
+		shape = nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := plan(f, o); err != nil {
+		return err
+	}
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		return err
+	}
+	if shape == nil {
+		return enoughSentences(sentences(text))
+	}
+	_, err = qualityWindows(tok, text, min(qualityWindow, shape.Context))
+	return err
+}
+
+// qualityWindows cuts text into whole windows.
+func qualityWindows(tok *tokenizer.Tokenizer, text string, window int) ([][]int32, error) {
+	tokens := tok.Encode(text, true, false)
+	var windows [][]int32
+	for ; len(tokens) >= window; tokens = tokens[window:] {
+		w := slices.Clone(tokens[:window])
+		if bos, ok := tok.BOS(); ok && tok.AddsBOS() {
+			w[0] = bos // as the reference tool does
+		}
+		windows = append(windows, w)
+	}
+	if len(windows) == 0 {
+		return nil, fmt.Errorf("the evaluation text has %d tokens; at least %d are needed", len(tokens), window)
+	}
+	return windows, nil
+}
+
+func enoughSentences(texts []string) error {
+	if len(texts) < 2 {
+		return fmt.Errorf("the evaluation text has %d sentences; at least 2 are needed", len(texts))
+	}
+	return nil
+}
+
 // Compare runs base and candidate, two versions of one text generator, over text. The base runs with float weights where
 // they fit into memory. It fails when the vocabularies differ or the text is shorter than a window.
 func Compare(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, text string, progress func(done, total int)) (*Quality, error) {
@@ -75,23 +133,17 @@ func compare(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool,
 	if b.Vocab() != c.Vocab() {
 		return nil, fmt.Errorf("vocabularies of %d and %d tokens cannot be compared", b.Vocab(), c.Vocab())
 	}
-	window := min(qualityWindow, b.ContextTokens())
-	tokens := tok.Encode(text, true, false)
-	windows := len(tokens) / window
-	if windows == 0 {
-		return nil, fmt.Errorf("the text has %d tokens; at least %d are needed", len(tokens), window)
+	windows, err := qualityWindows(tok, text, min(qualityWindow, b.ContextTokens()))
+	if err != nil {
+		return nil, err
 	}
 	s := &scores{pool: pool, base: b, candidate: c}
-	for i := range windows {
-		w := slices.Clone(tokens[i*window:][:window])
-		if bos, ok := tok.BOS(); ok && tok.AddsBOS() {
-			w[0] = bos // as the reference tool does
-		}
+	for i, w := range windows {
 		if err := s.window(ctx, w); err != nil {
 			return nil, err
 		}
 		if progress != nil {
-			progress(i+1, windows)
+			progress(i+1, len(windows))
 		}
 	}
 	s.summarise(q)
@@ -255,8 +307,8 @@ func CompareEncoders(ctx context.Context, base, candidate *gguf.File, pool *kern
 }
 
 func compareEncoders(ctx context.Context, base, candidate *gguf.File, pool *kernel.Pool, texts []string) (*EncoderQuality, error) {
-	if len(texts) < 2 {
-		return nil, fmt.Errorf("the text has %d sentences; at least 2 are needed", len(texts))
+	if err := enoughSentences(texts); err != nil {
+		return nil, err
 	}
 	tok, err := tokenizer.FromGGUF(base)
 	if err != nil {
