@@ -47,7 +47,7 @@ func TestReadCompletion(t *testing.T) {
 	tick := func() time.Time { clock = clock.Add(time.Second); return clock }
 	a, err := readCompletion(strings.NewReader(string(captured(t, "llama-server.sse"))), time.Unix(0, 0), tick)
 	require.NoError(t, err)
-	require.Equal(t, Answer{First: time.Second, Total: 2 * time.Second, Tokens: 3, Cached: 7}, a)
+	require.Equal(t, Answer{First: time.Second, Total: 2 * time.Second, Tokens: 4, Cached: 4}, a)
 	_, err = readCompletion(strings.NewReader("data: {\"content\": \"a\"}\n\n"), time.Unix(0, 0), tick)
 	require.ErrorContains(t, err, "ended early")
 	_, err = readCompletion(strings.NewReader("data: error\n\n"), time.Unix(0, 0), tick)
