@@ -127,6 +127,9 @@ func (e Evidence) after() float64 { return abstain.After.Probability(verify.Valu
 
 // inclination measures how likely the model finds the refusal. The prompt is cached by then, so that it costs the tokens of one sentence.
 func (r *run) inclination(ctx context.Context, p prompt) error {
+	if r.external() {
+		return nil
+	}
 	refusal := r.engine.Tokenizer().Encode(Refusal, false, false)
 	values, err := r.engine.Score(ctx, p.tokens, refusal, r.q.Namespace)
 	if err != nil {
@@ -138,6 +141,9 @@ func (r *run) inclination(ctx context.Context, p prompt) error {
 
 // lift measures how much the passages add to the draft's log-probability.
 func (r *run) lift(ctx context.Context) error {
+	if r.external() {
+		return nil
+	}
 	e := &r.answer.Evidence
 	steps := r.answer.Trace.Steps
 	draft := make([]llm.Token, 0, len(steps))

@@ -94,29 +94,32 @@ type Source struct {
 
 // Answer is the result of a question.
 type Answer struct {
-	ID          string // names the record of the answer
-	Question    string // as asked
-	Query       string // as searched: rewritten when it followed others
-	Text        string
-	Draft       string // what the model wrote, before anything was judged; "" when it was not asked
-	Finish      Finish
-	Abstained   bool
-	Reason      string   // why it abstained
-	Confidence  float64  // estimated probability that the documents hold the answer, 0 to 1
-	Sources     []Source // of the prompt, then those that were added
-	Citations   []Citation
-	Statements  []Judged    // of the draft, in order, with what became of each
-	Unsupported []Statement // that stay in Text and that no passage supports; they carry no marker
-	Computed    []Computation
-	Evidence    Evidence
-	Budget      Budget
-	Usage       llm.Usage
-	Retrieval   retrieve.Timings
-	Rewrite     time.Duration
-	Verify      time.Duration // judging statements and the whole
-	Total       time.Duration
-	FirstToken  time.Duration // from the call to the first generated token
-	Trace       Trace
+	ID       string // names the record of the answer
+	Question string // as asked
+	Query    string // as searched: rewritten when it followed others
+	Text     string
+	Draft    string // what the model wrote, before anything was judged; "" when it was not asked
+	Finish   Finish
+	// Unconstrained: an external engine wrote the draft, which no grammar held to markers that exist and to the refusal's words. Its statements were
+	// checked against the passages when they stood there, like others, and its quotations were looked up in them.
+	Unconstrained bool
+	Abstained     bool
+	Reason        string   // why it abstained
+	Confidence    float64  // estimated probability that the documents hold the answer, 0 to 1
+	Sources       []Source // of the prompt, then those that were added
+	Citations     []Citation
+	Statements    []Judged    // of the draft, in order, with what became of each
+	Unsupported   []Statement // that stay in Text and that no passage supports; they carry no marker
+	Computed      []Computation
+	Evidence      Evidence
+	Budget        Budget
+	Usage         llm.Usage
+	Retrieval     retrieve.Timings
+	Rewrite       time.Duration
+	Verify        time.Duration // judging statements and the whole
+	Total         time.Duration
+	FirstToken    time.Duration // from the call to the first generated token
+	Trace         Trace
 }
 
 // Read returns the sources that stood in the prompt.

@@ -77,6 +77,7 @@ type part struct {
 	cited                []Citation
 	missing              []verify.Fact // details that its sources do not hold; offsets from start
 	support              float64
+	invented             string // a quotation in it that no source has
 	verdict              *verify.Verdict
 }
 

@@ -46,7 +46,7 @@ const computeText = "\n\nWhich calculation with numbers from the documents gives
 
 // compute lets the model choose a calculation, does it, and adds the result to the question of p. Questions that ask for none cost nothing.
 func (r *run) compute(ctx context.Context, p *prompt) error {
-	if !asksToCompute.MatchString(r.answer.Query) {
+	if r.external() || !asksToCompute.MatchString(r.answer.Query) {
 		return nil
 	}
 	operands := operandsOf(r.answer.Query, p.sources)
@@ -74,7 +74,7 @@ func (r *run) compute(ctx context.Context, p *prompt) error {
 	if err != nil {
 		return err
 	}
-	if len(told.tokens)+r.q.MaxTokens <= r.prompts.context {
+	if told.size+r.q.MaxTokens <= r.prompts.context {
 		*p = told
 	}
 	return nil

@@ -45,6 +45,11 @@ func (r *run) settle(c *citer, reason string) {
 func (r *run) decide(ctx context.Context) error {
 	started := time.Now()
 	defer func() { r.answer.Verify = time.Since(started) }()
+	if r.answer.Unconstrained {
+		for i := range r.parts {
+			r.parts[i].invented = r.invented(r.text[r.parts[i].start:r.parts[i].end])
+		}
+	}
 	r.compose()
 	if err := r.lift(ctx); err != nil {
 		return err
@@ -81,6 +86,8 @@ func (p *part) why() string {
 	switch {
 	case len(p.missing) > 0:
 		return fmt.Sprintf("no source holds the %s %q", p.missing[0].Kind, p.missing[0].Text)
+	case p.invented != "":
+		return fmt.Sprintf("its quotation %q stands in no source", p.invented)
 	case len(p.cited) == 0:
 		return "its words stand in no source"
 	case p.verdict != nil && !p.verdict.Supported:

@@ -11,7 +11,6 @@ import (
 	"ragd/llm"
 	"ragd/llm/chat"
 	"ragd/llm/grammar"
-	"ragd/llm/tokenizer"
 	"ragd/retrieve"
 )
 
@@ -35,10 +34,12 @@ type Budget struct {
 
 // prompt is what the model gets.
 type prompt struct {
-	tokens  []llm.Token
-	text    string // the same as text
-	sources []Source
-	budget  Budget
+	messages []chat.Message
+	tokens   []llm.Token // the same as tokens; none for an external engine
+	text     string      // the same as text
+	size     int         // the same in tokens
+	sources  []Source
+	budget   Budget
 
 	documents string // the passages as written
 	question  string // as written
@@ -47,8 +48,7 @@ type prompt struct {
 
 // prompter writes prompts for one model.
 type prompter struct {
-	tok      *tokenizer.Tokenizer
-	template *chat.Template
+	engine   *llm.Engine
 	context  int // tokens
 	system   string
 	vocab    *grammar.Vocab
@@ -61,7 +61,10 @@ func newPrompter(engine *llm.Engine) *prompter {
 	if err != nil {
 		panic(fmt.Sprintf("answer: embedded system prompt: %v", err)) // our own file: a bug
 	}
-	p := &prompter{tok: engine.Tokenizer(), template: engine.Chat(), context: engine.ContextTokens(), system: strings.TrimSpace(system.String()), vocab: engine.Vocab()}
+	p := &prompter{engine: engine, context: engine.ContextTokens(), system: strings.TrimSpace(system.String())}
+	if engine.External() == "" {
+		p.vocab = engine.Vocab()
+	}
 	p.overhead = p.count(p.system) + 32 // 32: the markup of all families is shorter; build counts the prompt itself
 	return p
 }
@@ -70,13 +73,34 @@ func parse(text string) *template.Template {
 	return template.Must(template.New("system").Parse(text))
 }
 
-func (p *prompter) count(text string) int { return len(p.tok.Encode(text, false, false)) }
+func (p *prompter) count(text string) int { return p.engine.CountTokens(text) }
+
+// encode writes messages as the engine gets them.
+func (p *prompter) encode(messages []chat.Message) (prompt, error) {
+	w := prompt{messages: messages}
+	if p.vocab == nil {
+		for _, m := range messages {
+			w.text += m.Role + ": " + m.Content + "\n"
+		}
+		w.size = p.count(w.text) + 8*len(messages) // 8: the markup of all families is shorter
+		return w, nil
+	}
+	var err error
+	if w.tokens, err = p.engine.Chat().Encode(messages, true); err != nil {
+		return prompt{}, fmt.Errorf("answer: write the prompt: %w", err)
+	}
+	w.text, w.size = string(p.engine.Tokenizer().Decode(w.tokens, false)), len(w.tokens)
+	return w, nil
+}
 
 // dotted is a word with a full stop inside, like a file's name.
 var dotted = regexp.MustCompile(`[\pL\pN]{2}[.!?]\pL`)
 
-// grammar admits text whose markers name the sources, or refusal when it is not empty.
+// grammar admits text whose markers name the sources, or refusal when it is not empty; an external engine has none.
 func (p *prompter) grammar(sources []Source, question, refusal string) *grammar.Grammar {
+	if p.vocab == nil {
+		return nil
+	}
 	inside := dotted.MatchString(question) || slices.ContainsFunc(sources, func(s Source) bool {
 		return dotted.MatchString(s.Passage.Title + "\n" + s.Passage.Heading + "\n" + s.Passage.Text)
 	})
@@ -100,13 +124,14 @@ func (p *prompter) build(q Question, ranked []retrieve.Scored, passageTokens int
 	documents, sources := p.documents(ranked, min(passageTokens, room), &b)
 	turns := p.turns(q.History, room-b.Passages, &b)
 	for {
-		tokens, err := p.template.Encode(p.messages(documents, turns, q.Text), true)
+		w, err := p.encode(p.messages(documents, turns, q.Text))
 		if err != nil {
-			return prompt{}, fmt.Errorf("answer: write the prompt: %w", err)
+			return prompt{}, err
 		}
-		if len(tokens)+q.MaxTokens <= p.context {
-			b.System = len(tokens) - b.Passages - b.History - b.Question
-			return prompt{tokens: tokens, text: string(p.tok.Decode(tokens, false)), sources: sources, budget: b, documents: documents, turns: turns, question: q.Text}, nil
+		if w.size+q.MaxTokens <= p.context {
+			b.System = w.size - b.Passages - b.History - b.Question
+			w.sources, w.budget, w.documents, w.turns, w.question = sources, b, documents, turns, q.Text
+			return w, nil
 		}
 		// The parts were counted one by one; joined, they can be a few tokens longer. Give up the oldest turn, then the last passage.
 		switch {
@@ -195,32 +220,26 @@ func (p *prompter) messages(documents string, turns []Turn, question string) []c
 
 // ask returns p with another question in place of its own; everything before it is shared.
 func (p *prompter) ask(base prompt, question string) (prompt, error) {
-	tokens, err := p.template.Encode(p.messages(base.documents, base.turns, question), true)
+	w, err := p.encode(p.messages(base.documents, base.turns, question))
 	if err != nil {
-		return prompt{}, fmt.Errorf("answer: write the prompt: %w", err)
+		return prompt{}, err
 	}
-	base.tokens, base.text, base.question = tokens, string(p.tok.Decode(tokens, false)), question
-	return base, nil
+	w.sources, w.budget, w.documents, w.turns, w.question = base.sources, base.budget, base.documents, base.turns, question
+	return w, nil
 }
 
 // without is the prompt of q without any passage and history.
 func (p *prompter) without(q Question) ([]llm.Token, error) {
-	tokens, err := p.template.Encode(p.messages("", nil, q.Text), true)
-	if err != nil {
-		return nil, fmt.Errorf("answer: write the prompt: %w", err)
-	}
-	return tokens, nil
+	w, err := p.encode(p.messages("", nil, q.Text))
+	return w.tokens, err
 }
 
 // rewrite is the prompt of an answer with other passages, whose markers stay.
 func (p *prompter) rewrite(a *Answer, sources []Source) ([]llm.Token, error) {
 	question := a.Trace.Question
 	turns := question.History[max(0, len(question.History)-a.Budget.Turns):]
-	tokens, err := p.template.Encode(p.messages(writeDocuments(sources), turns, a.Trace.Asked), true)
-	if err != nil {
-		return nil, fmt.Errorf("answer: write the prompt: %w", err)
-	}
-	return tokens, nil
+	w, err := p.encode(p.messages(writeDocuments(sources), turns, a.Trace.Asked))
+	return w.tokens, err
 }
 
 // indexFrom is strings.Index from a byte on.

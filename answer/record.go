@@ -37,6 +37,9 @@ func ReadRecord(record json.RawMessage) (*Answer, error) {
 // Replay writes the draft of a again from the recorded prompt and says whether the same tokens came out. It is an error when the engine is not the one
 // that wrote it: another model, quantization or processor path may write something else.
 func (r *Answerer) Replay(ctx context.Context, a *Answer, namespace string) (same bool, text string, err error) {
+	if a.Unconstrained || r.external() {
+		return false, "", fmt.Errorf("answer: an answer of an external engine cannot be replayed: %w", llm.ErrNoLogits)
+	}
 	if a.Trace.Model != r.engine.Fingerprint() {
 		return false, "", fmt.Errorf("answer: the answer was written by %s, this engine is %s: serve that model to replay it", a.Trace.Model, r.engine.Fingerprint())
 	}
@@ -85,6 +88,9 @@ func (t *Attribution) Carrier() int {
 // Attribute measures, for each statement of the draft, what each passage adds to it: the draft is scored once with all passages and once without each.
 // Passages that say the same hide each other.
 func (r *Answerer) Attribute(ctx context.Context, a *Answer, namespace string) ([]Attribution, error) {
+	if a.Unconstrained || r.external() {
+		return nil, fmt.Errorf("answer: which passage carried a statement of an external engine is not known: %w", llm.ErrNoLogits)
+	}
 	tokens := make([]llm.Token, 0, len(a.Trace.Steps))
 	var spans []int // start byte of each token in the draft
 	text := ""

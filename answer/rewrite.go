@@ -39,11 +39,8 @@ func (a *Answerer) Rewrite(ctx context.Context, question string, history []Turn,
 		fmt.Fprintf(&talk, "User: %s\nAssistant: %s\n", t.Question, firstWords(t.Answer, 60))
 	}
 	fmt.Fprintf(&talk, "User: %s\n\nThe last question, rewritten:", question)
-	tokens, err := a.engine.Chat().Encode([]chat.Message{{Role: "system", Content: strings.TrimSpace(rewriteText)}, {Role: "user", Content: talk.String()}}, true)
-	if err != nil {
-		return "", fmt.Errorf("answer: write the rewriting prompt: %w", err)
-	}
-	stream, err := a.engine.Generate(ctx, llm.Request{Prompt: tokens, MaxTokens: rewriteTokens, Stop: []string{"\n"}, Namespace: namespace})
+	messages := []chat.Message{{Role: "system", Content: strings.TrimSpace(rewriteText)}, {Role: "user", Content: talk.String()}}
+	stream, err := a.engine.Generate(ctx, llm.Request{Messages: messages, MaxTokens: rewriteTokens, Stop: []string{"\n"}, Namespace: namespace})
 	if err != nil {
 		return "", fmt.Errorf("answer: rewrite the question: %w", err)
 	}

@@ -219,7 +219,7 @@ func (r *run) write(ctx context.Context, p prompt) error {
 // generate lets the model write and resolves the markers as they appear. refusal is the one sentence without a marker that it may choose; nothing of it
 // is shown before it is certain.
 func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
-	stream, err := r.engine.Generate(ctx, llm.Request{
+	request := llm.Request{
 		Prompt:    p.tokens,
 		MaxTokens: r.q.MaxTokens,
 		Sampling:  r.q.Sampling,
@@ -229,7 +229,14 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 		Beams:     r.q.Beams,
 		// Means of log-probabilities: sums would let an answer win by being short.
 		LengthPenalty: 1,
-	})
+	}
+	var marks *marking
+	if r.external() {
+		marks = &marking{sources: len(p.sources), refusal: refusal}
+		request.Messages, request.LogProbs = p.messages, 0
+		r.answer.Unconstrained = true
+	}
+	stream, err := r.engine.Generate(ctx, request)
 	if err != nil {
 		return fmt.Errorf("answer: generate: %w", err)
 	}
@@ -247,6 +254,9 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 			r.answer.FirstToken = time.Since(r.started)
 		}
 		r.answer.Trace.step(event)
+		if marks != nil {
+			event.Text = marks.push(event.Text)
+		}
 		pending += event.Text
 		if refusal != "" && cites.text.Len() == 0 && strings.HasPrefix(refusal, strings.TrimSpace(pending)) {
 			continue
@@ -260,6 +270,9 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 		}
 	}
 	r.answer.Usage = stream.Usage()
+	if marks != nil && !cites.repeats {
+		pending += marks.flush(stream.FinishReason() == string(FinishLength))
+	}
 	if refusal != "" && strings.TrimSpace(pending) == refusal {
 		r.refuse("the model found no answer in the passages")
 		r.answer.Evidence.Refused = 1

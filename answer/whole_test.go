@@ -158,7 +158,7 @@ func TestTextOfDocumentsNeverBecomesAControlToken(t *testing.T) {
 	require.NoError(t, err)
 	control := func(tokens []llm.Token) (n int) {
 		for _, tok := range tokens {
-			if p.tok.IsControl(tok) {
+			if p.engine.Tokenizer().IsControl(tok) {
 				n++
 			}
 		}

@@ -66,6 +66,7 @@ const (
 
 // Engine runs one model for any number of requests.
 type Engine struct {
+	remote            *remote // writes in place of a model of this process; then nothing below but memory and logger is used
 	name, fingerprint string
 	tok               *tokenizer.Tokenizer
 	chat              *chat.Template
@@ -215,10 +216,20 @@ func fingerprint(f *gguf.File, c Config) string {
 }
 
 // Name returns the file's name without extension.
-func (e *Engine) Name() string { return e.name }
+func (e *Engine) Name() string {
+	if e.remote != nil {
+		return e.remote.Name()
+	}
+	return e.name
+}
 
 // Fingerprint changes whenever equal requests might get different answers.
-func (e *Engine) Fingerprint() string { return e.fingerprint }
+func (e *Engine) Fingerprint() string {
+	if e.remote != nil { // what it depends on is not known
+		return "external:" + e.remote.Name()
+	}
+	return e.fingerprint
+}
 
 // Tokenizer returns the model's tokenizer.
 func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tok }
@@ -232,7 +243,7 @@ func (e *Engine) Vocab() *grammar.Vocab { return e.vocab() }
 // ContextTokens returns the largest sum of prompt and answer.
 func (e *Engine) ContextTokens() int { return e.memory.ContextTokens }
 
-// Memory returns the plan the engine was started with.
+// Memory returns the plan the engine was started with; of an external one only ContextTokens.
 func (e *Engine) Memory() Memory { return e.memory }
 
 // Stats describes the engine's load and its work since the start.
@@ -246,7 +257,12 @@ type Stats struct {
 }
 
 // Stats returns counts that are at most one step old.
-func (e *Engine) Stats() Stats { return *e.stats.Load() }
+func (e *Engine) Stats() Stats {
+	if e.remote != nil {
+		return e.remote.stats()
+	}
+	return *e.stats.Load()
+}
 
 func (e *Engine) publish() {
 	s, c := e.sched.Stats(), e.cache.Stats()
@@ -262,6 +278,9 @@ func (e *Engine) publish() {
 
 // Healthy reports whether the engine accepts requests.
 func (e *Engine) Healthy() bool {
+	if e.remote != nil {
+		return e.remote.healthy()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.refusal == nil
@@ -279,6 +298,9 @@ func (e *Engine) ForgetAll(ctx context.Context) error {
 }
 
 func (e *Engine) erase(ctx context.Context, namespaces func() []string) error {
+	if e.remote != nil { // its caches are not ours
+		return nil
+	}
 	return e.call(ctx, func() error {
 		for _, ns := range namespaces() {
 			e.cache.Drop(ns)
@@ -296,6 +318,10 @@ func (e *Engine) erase(ctx context.Context, namespaces func() []string) error {
 
 // Close refuses new requests, lets the accepted ones end (cancel their contexts to hurry them) and frees the model.
 func (e *Engine) Close() error {
+	if e.remote != nil {
+		e.remote.close()
+		return nil
+	}
 	e.mu.Lock()
 	if e.refusal == nil {
 		e.refusal = ErrClosed

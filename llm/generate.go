@@ -2,9 +2,11 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
+	"ragd/llm/chat"
 	"ragd/llm/grammar"
 	"ragd/llm/sample"
 	"ragd/llm/sched"
@@ -17,13 +19,16 @@ type Alternative = sample.Alternative
 // Request is one generation. The caller states the whole prompt.
 type Request struct {
 	Prompt    []Token
-	MaxTokens int           // 0: until the context is full
-	Sampling  sample.Params // zero value: greedy
+	Messages  []chat.Message // instead of Prompt: written by the model's chat template
+	MaxTokens int            // 0: until the context is full
+	Sampling  sample.Params  // zero value: greedy
 	Grammar   *grammar.Grammar
 	Stop      []string // answer text ends before the first of these
 	Namespace string   // prefixes are shared only within a namespace (tenant)
 	LogProbs  int      // alternatives to report per token, at most 20; 0: Event.LogProb stays 0, too
 	Priority  int      // higher is served first and preempted last
+
+	ResponseFormat json.RawMessage // OpenAI's response_format, for an external engine, which makes a grammar of its own of it
 
 	Answers int // independent samples of one prompt; 0: one
 	// Beams > 1 searches for the Answers most probable answers instead of sampling; they arrive at the end, best first.
@@ -55,6 +60,15 @@ func (e *Engine) Generate(ctx context.Context, r Request) (*Stream, error) {
 	if slices.Contains(r.Stop, "") {
 		return nil, errors.New("llm: a stop string is empty")
 	}
+	if e.remote != nil {
+		return e.remote.generate(ctx, r)
+	}
+	if len(r.Messages) > 0 {
+		var err error
+		if r.Prompt, err = e.chat.Encode(r.Messages, true); err != nil {
+			return nil, err
+		}
+	}
 	n := max(1, r.Answers)
 	c := &call{stream: newStream(n), answers: make([]answer, n)}
 	for i := range c.answers {
@@ -72,6 +86,9 @@ func (e *Engine) Generate(ctx context.Context, r Request) (*Stream, error) {
 // Score returns the log-probability of each token of continuation, given prompt and the tokens of continuation before
 // it. The prompt is cached like any other.
 func (e *Engine) Score(ctx context.Context, prompt, continuation []Token, namespace string) ([]float32, error) {
+	if e.remote != nil {
+		return nil, ErrNoLogits
+	}
 	if len(continuation) == 0 {
 		return nil, nil
 	}

@@ -110,7 +110,7 @@ func (s *Server) recordOf(a *answer.Answer) recordJSON {
 }
 
 func (s *Server) tokenText(t llm.Token) string {
-	if t < 0 {
+	if t < 0 || s.Engine.External() != "" { // an external engine's tokens are not known, and a record of another engine's cannot be read with it
 		return ""
 	}
 	return strings.ToValidUTF8(string(s.Engine.Tokenizer().Bytes(t)), "\ufffd")

@@ -88,6 +88,7 @@ type answerJSON struct {
 	Text        string          `json:"text"`
 	Abstained   bool            `json:"abstained"`
 	Reason      string          `json:"reason,omitempty"`
+	Unchecked   bool            `json:"unverified_by_grammar,omitempty"` // an external engine wrote it: checked afterwards only
 	Citations   []citationJSON  `json:"citations"`
 	Unsupported []statementJSON `json:"unsupported"` // what no passage supports; it carries no marker
 	Sources     []sourceJSON    `json:"sources"`
@@ -130,7 +131,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 func answerOf(a *answer.Answer) answerJSON {
 	j := answerJSON{
-		ID: a.ID, Question: a.Question, Query: a.Query, Text: a.Text, Abstained: a.Abstained, Reason: a.Reason,
+		ID: a.ID, Question: a.Question, Query: a.Query, Text: a.Text, Abstained: a.Abstained, Reason: a.Reason, Unchecked: a.Unconstrained,
 		Citations: []citationJSON{}, Unsupported: []statementJSON{}, Sources: sourcesOf(a.Sources),
 		Budget: budgetJSON{a.Budget.Context, a.Budget.System, a.Budget.Passages, a.Budget.History, a.Budget.Question, a.Budget.Answer, a.Budget.Dropped},
 		Usage:  usageJSON{a.Usage.PromptTokens, a.Usage.CachedTokens, a.Usage.OutputTokens},

@@ -349,7 +349,7 @@ func (s *Server) citedQuestion(c *gin.Context, r chatRequest, messages []chat.Me
 		return q, invalid("messages", "the last message must be the user's question")
 	}
 	q = answer.Question{Text: last.Content, MaxTokens: r.maxTokens(), Namespace: s.tenant(c)}
-	if q.Sampling, err = r.sampling(s.Engine.Tokenizer().Size()); err != nil {
+	if q.Sampling, err = r.sampling(s.vocabulary()); err != nil {
 		return q, err
 	}
 	if r.Temperature == nil {

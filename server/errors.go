@@ -58,6 +58,8 @@ var statuses = []struct {
 	{errFull, http.StatusTooManyRequests, "too_many_requests", "the server has as many requests under way as it takes; try again later"},
 	{errStopping, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
 	{llm.ErrClosed, http.StatusServiceUnavailable, "shutting_down", "the server is stopping"},
+	{llm.ErrExternal, http.StatusBadGateway, "engine_unavailable", ""},
+	{llm.ErrNoLogits, http.StatusNotImplemented, "not_available", "the answers are written by an external engine, which has no grammars, beams, several answers, log-probabilities or biases here"},
 	{llm.ErrUnhealthy, http.StatusServiceUnavailable, "engine_unhealthy", "the language model stopped after an internal error; ragd has to be restarted"},
 	{ingest.ErrNoPage, http.StatusNotFound, "not_found", ""},
 	{errNoCorpus, http.StatusNotFound, "not_found", ""},

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
@@ -38,13 +39,16 @@ func (r chatRequest) tokens(outputTokens int) int {
 // generation is the request to the engine that a chat request stands for.
 func (s *Server) generation(c *gin.Context, r chatRequest, messages []chat.Message) (request llm.Request, err error) {
 	request = llm.Request{MaxTokens: r.tokens(s.config.OutputTokens), Answers: r.N, Namespace: s.tenant(c)}
-	if request.Prompt, err = s.Engine.Chat().Encode(messages, true); err != nil {
+	external := s.Engine.External() != ""
+	if external {
+		request.Messages = messages
+	} else if request.Prompt, err = s.Engine.Chat().Encode(messages, true); err != nil {
 		return request, invalid("messages", "the model's chat template refuses these messages: %v", err)
 	}
 	if request.Stop, err = r.stops(); err != nil {
 		return request, err
 	}
-	if request.Sampling, err = r.sampling(s.Engine.Tokenizer().Size()); err != nil {
+	if request.Sampling, err = r.sampling(s.vocabulary()); err != nil {
 		return request, err
 	}
 	if r.Beams > 1 {
@@ -53,8 +57,22 @@ func (s *Server) generation(c *gin.Context, r chatRequest, messages []chat.Messa
 	if r.LogProbs {
 		request.LogProbs = max(1, r.TopLogProbs)
 	}
+	if external {
+		if r.ResponseFormat.constrains() {
+			request.ResponseFormat, err = json.Marshal(r.ResponseFormat)
+		}
+		return request, err
+	}
 	request.Grammar, err = r.ResponseFormat.grammar(s.Engine.Vocab)
 	return request, err
+}
+
+// vocabulary is the number of tokens that there may be.
+func (s *Server) vocabulary() int {
+	if s.Engine.External() != "" { // not known; biases are refused in any case
+		return math.MaxInt32
+	}
+	return s.Engine.Tokenizer().Size()
 }
 
 // sampling says how tokens are chosen from a vocabulary of a size.
@@ -83,9 +101,9 @@ func (r chatRequest) sampling(vocabulary int) (sample.Params, error) {
 type responseFormat struct {
 	Type       string `json:"type"`
 	JSONSchema struct {
-		Name   string          `json:"name"`
-		Schema json.RawMessage `json:"schema"`
-	} `json:"json_schema"`
+		Name   string          `json:"name,omitempty"`
+		Schema json.RawMessage `json:"schema,omitempty"`
+	} `json:"json_schema,omitzero"`
 }
 
 func (f responseFormat) constrains() bool { return f.Type != "" && f.Type != "text" }

@@ -258,6 +258,14 @@ func (s *Server) observe(c *gin.Context) {
 	s.log.Info("request", "request_id", requestID(c), "method", c.Request.Method, "route", c.FullPath(), "status", status, "ms", milliseconds(took))
 }
 
+// engineGone is what to do when nothing writes answers.
+func (s *Server) engineGone() string {
+	if s.Engine.External() != "" {
+		return "the external engine does not answer"
+	}
+	return "stopped; restart ragd"
+}
+
 // ready reports whether requests would succeed now; ?verbose names each part. It tells strangers no more than that.
 func (s *Server) ready(c *gin.Context) {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), 2*time.Second)
@@ -269,7 +277,7 @@ func (s *Server) ready(c *gin.Context) {
 		ok          bool
 	}{
 		{"postgres", "cannot be reached", s.Library.Ping(ctx) == nil},
-		{"engine", "stopped; restart ragd", s.Engine.Healthy()},
+		{"engine", s.engineGone(), s.Engine.Healthy()},
 		{"accepting", "the server is stopping", !closed},
 	}
 	if checks[1].ok {

@@ -18,6 +18,7 @@ import (
 	"ragd/embed"
 	"ragd/ingest"
 	"ragd/llm"
+	"ragd/llm/external"
 	"ragd/llm/kernel"
 	"ragd/retrieve"
 	"ragd/store"
@@ -120,10 +121,36 @@ func (a *app) prefixFile() string { return filepath.Join(a.DataDir, "prefixes") 
 // forgetPrefixes is for commands that change documents without an engine of their own.
 func (a *app) forgetPrefixes() error { return llm.ForgetPrefixes(a.prefixFile()) }
 
-// openEngine loads the answer model.
+// openEngine loads the answer model, or connects to the engine that is to write in its place.
 func (a *app) openEngine(ctx context.Context) (*llm.Engine, error) {
 	if a.engine != nil {
 		return a.engine, nil
+	}
+	if a.EngineURL != "" {
+		return a.connectEngine()
+	}
+	return a.openModel(ctx)
+}
+
+// connectEngine is openEngine for an external engine, which is contacted with the first request.
+func (a *app) connectEngine() (*llm.Engine, error) {
+	key, err := secretOf(a.EngineKey, a.EngineKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the engine's key: %w", err)
+	}
+	config := external.Config{URL: a.EngineURL, Key: key, Model: a.EngineModel, First: a.EngineWait}
+	a.engine, err = llm.Connect(llm.ExternalConfig{Config: config, ContextTokens: a.Context, Logger: a.log})
+	if err != nil {
+		return nil, err
+	}
+	a.onClose("engine", a.engine.Close)
+	return a.engine, nil
+}
+
+// openModel loads the answer model into this process: what needs tokens and their probabilities has no use for an external engine.
+func (a *app) openModel(ctx context.Context) (*llm.Engine, error) {
+	if a.EngineURL != "" {
+		return nil, fmt.Errorf("this needs tokens and their probabilities, which the external engine at %s does not give: run it without --engine-url", redactURL(a.EngineURL))
 	}
 	path, err := a.answerModelPath(ctx)
 	if err != nil {
@@ -243,6 +270,9 @@ func (a *app) openStore(ctx context.Context) (*store.Store, error) {
 		return nil, err
 	}
 	a.closers = append(a.closers, a.db.Close)
+	if err := a.db.UseReplicas(ctx, a.Replicas); err != nil {
+		return nil, err
+	}
 	return a.db, nil
 }
 

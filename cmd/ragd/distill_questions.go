@@ -35,7 +35,7 @@ func (r *rankingRun) makeQuestions(ctx context.Context) (train, heldout []asked,
 	if err != nil {
 		return nil, nil, err
 	}
-	engine, err := r.app.openEngine(ctx)
+	engine, err := r.app.openModel(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

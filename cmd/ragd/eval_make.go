@@ -31,7 +31,7 @@ func (k evalMakeCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	engine, err := a.openEngine(ctx)
+	engine, err := a.openModel(ctx)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,11 @@ func (a *app) serve(ctx ctxBinding, provider *login.Provider, c server.Config) e
 	if err != nil {
 		return err
 	}
-	a.progress.step("%s: %s", parts.Engine.Name(), parts.Engine.Memory())
+	if address := parts.Engine.External(); address != "" {
+		a.progress.step("answers are written by the engine at %s: questions and passages are sent there", address)
+	} else {
+		a.progress.step("%s: %s", parts.Engine.Name(), parts.Engine.Memory())
+	}
 	return s.Serve(ctx, func(address string) {
 		a.progress.step("ragd serves http://%s (stop with Ctrl-C)", address)
 	})

@@ -149,7 +149,7 @@ func settingsOf(parsed *kong.Context, file *settings, node *kong.Node) (all []se
 		case file.value(node, flag) != nil:
 			one.value, one.origin = scalar(file.value(node, flag), flag.Tag.Sep), "file"
 		}
-		if one.name == "database-url" {
+		if one.name == "database-url" || one.name == "engine-url" {
 			one.value = redactURL(one.value)
 		}
 		all = append(all, one)
