@@ -184,23 +184,30 @@ func numbers(text string, start, end int, taken []Finding) []Finding {
 		overlaps := func(f Finding) bool { return f.Start < to && f.End > from }
 		return !slices.ContainsFunc(found, overlaps) && !slices.ContainsFunc(taken, overlaps)
 	}
-	for _, r := range rules {
-		for at := start; at < end; {
-			m := r.form.FindStringIndex(text[at:end])
-			if m == nil {
-				break
-			}
-			from, to := at+m[0], at+m[1]
-			at = from + 1
-			if !alone(text, from, to) || !free(from, to) || r.after != nil && !r.after.MatchString(text[max(from-wordsBefore, 0):from]) {
-				continue
-			}
-			country, ok := r.check(compact(text[from:to]))
-			if ok {
-				found = append(found, Finding{r.kind, country, from, to})
-				at = to
-			}
+	words := strings.ContainsFunc(text[max(start-wordsBefore, 0):end], unicode.IsLetter)
+	for i, r := range rules {
+		if r.after != nil && !words { // a column of figures
+			continue
 		}
+		forms[i].runs(text, start, end, func(start, end int) {
+			for at := start; at < end; {
+				m := r.form.FindStringIndex(text[at:end])
+				if m == nil {
+					break
+				}
+				from, to := at+m[0], at+m[1]
+				for at = from + 1; at < end && isAlnum(text[at-1]); at++ { // nothing that begins inside a word is alone
+				}
+				if !alone(text, from, to) || !free(from, to) || r.after != nil && !r.after.MatchString(text[max(from-wordsBefore, 0):from]) {
+					continue
+				}
+				country, ok := r.check(compact(text[from:to]))
+				if ok {
+					found = append(found, Finding{r.kind, country, from, to})
+					at = to
+				}
+			}
+		})
 	}
 	return found
 }

@@ -2,6 +2,7 @@ package personal
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -125,5 +126,30 @@ func BenchmarkFind(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		Find(text)
+	}
+}
+
+// BenchmarkTable is the worst case: figures only.
+func BenchmarkTable(b *testing.B) {
+	var table strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&table, "%d,%d.25,%d\n%d %d %05d %d\n", i, i*7919%1000, i*104729%1_000_000_000, i*31%1000, i*15485863%1_000_000_000, i, i*7919)
+	}
+	text := table.String()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		Find(text)
+	}
+}
+
+// TestForms: what is passed over before a rule's expression is tried could not have matched it.
+func TestForms(t *testing.T) {
+	text, err := os.ReadFile("personal_test.go") // as good as any: it holds numbers of every kind
+	require.NoError(t, err)
+	text = append(text, "+49 30 1234567 0049 30 1234567 01 23 45 67 89 AB12 2013-04-05 123-45-6789 1.234.567,89"...)
+	for i, r := range rules {
+		var inRuns int
+		forms[i].runs(string(text), 0, len(text), func(start, end int) { inRuns += len(r.form.FindAllIndex(text[start:end], -1)) })
+		require.Len(t, r.form.FindAllIndex(text, -1), inRuns, "%s", r.form)
 	}
 }
