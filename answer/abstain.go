@@ -25,6 +25,7 @@ type Evidence struct {
 	Cover   float64 `json:"cover"`   // share of the question's terms that one passage holds, the best
 	Unknown float64 `json:"unknown"` // names of the question that no document holds
 
+	Nearest float64 `json:"nearest"` // the cross-encoder's logit of the sentence nearest to an answer; looked for when the model refuses
 	Refused float64 `json:"refused"` // 1: the model refused when it could
 	Refusal float64 `json:"refusal"` // mean log-probability that it gives to the refusal, asked or not
 
@@ -159,7 +160,7 @@ func (r *run) lift(ctx context.Context) error {
 	}
 	e.LogProb /= float64(len(draft))
 	e.Gap = e.LogProb - e.Refusal
-	closed, err := r.prompts.without(r.q)
+	closed, err := r.prompts.rewrite(&r.answer, nil)
 	if err != nil {
 		return err
 	}

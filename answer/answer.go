@@ -53,7 +53,9 @@ type Question struct {
 	Sampling  sample.Params     // zero value: greedy, hence reproducible
 	Namespace string            // prefix caches are shared only inside one; the tenant's name
 	Given     []retrieve.Scored // passages to answer from, most relevant first, instead of what retrieval finds
+	Ordered   bool              // Given stays in its order: evaluation measures with it what the place of a passage is worth
 	Insist    bool              // never refuse: evaluation measures with it what abstention is worth
+	Unchecked bool              // nothing is taken out or withheld: evaluation measures with it what verification is worth
 	Beams     int               // answers searched for at a time; 0 and 1: greedy or sampled, see llm.Request
 }
 

@@ -18,3 +18,12 @@ func TestPassagesAboutSomethingElseAreNotRead(t *testing.T) {
 	}
 	require.Equal(t, []float64{1, 2, 4, 5}, kept, "at least two, and what nobody judged")
 }
+
+func TestTheSentencesNearestToAQuestion(t *testing.T) {
+	s := sources(leave, study, leave+"\nIt holds\nfor  everyone.")
+	require.Equal(t, []string{"Up to 10 unused days may be carried over to June.", "Every employee has 27 paid vacation days per year."},
+		sentencesAbout("How many unused vacation days can be carried over?", s)[:2])
+	require.Len(t, sentencesAbout("x", s), 5, "each once")
+	require.Contains(t, sentencesAbout("x", s), "It holds for everyone.")
+	require.Empty(t, sentencesAbout("x", nil))
+}

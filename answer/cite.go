@@ -170,7 +170,7 @@ func (c *citer) cite(named int) []Citation {
 	p := part{from: c.claimFrom, start: start, end: end}
 	chosen, missing, share := c.choose(statement)
 	p.missing, p.support, p.verdict = missing, share, c.check(statement, chosen)
-	if len(chosen) == 0 || !p.verdict.Supported {
+	if (len(chosen) == 0 || !p.verdict.Supported) && !refuses(statement) {
 		if x, found := c.lookFurther(statement); found {
 			chosen, p.missing, p.support, p.verdict = []choice{x}, nil, max(share, x.share), c.check(statement, []choice{x})
 		}
@@ -206,8 +206,16 @@ type choice struct {
 	source int // index
 }
 
+// refuses reports a statement that says nothing but that there is no answer: no document can be cited for that, not even one that says the same.
+func refuses(statement string) bool {
+	return strings.HasPrefix(statement, strings.TrimSuffix(Refusal, "."))
+}
+
 // choose returns the spans that carry a statement, none when nothing does, with the details of the statement that they lack and the best share.
 func (c *citer) choose(statement string) ([]choice, []verify.Fact, float64) {
+	if refuses(statement) {
+		return nil, nil, 0
+	}
 	want := c.weights.of(statement)
 	all := make([]choice, len(c.evidence))
 	most := 0.0

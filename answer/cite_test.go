@@ -90,6 +90,12 @@ func TestTheSamePassageIsCitedOncePerStatement(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
+func TestARefusalIsNotCitedToADocumentThatSaysTheSame(t *testing.T) {
+	text, found := cited(t, Refusal+" [1]", 5, "When nothing is found the reply is: "+Refusal, leave)
+	require.Equal(t, Refusal, text)
+	require.Empty(t, found)
+}
+
 func TestBracketsInProseAreNoCitations(t *testing.T) {
 	for n := 1; n < 6; n++ {
 		text, found := cited(t, "See [section] and [12b], x[", n, leave)

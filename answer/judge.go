@@ -59,7 +59,7 @@ func (r *run) decide(ctx context.Context) error {
 	}
 	r.answer.Confidence = r.answer.Evidence.after()
 	switch {
-	case r.q.Insist:
+	case r.q.Insist, r.q.Unchecked:
 	case len(r.answer.Citations) == 0:
 		r.refuse("nothing in the passages supports what the model wrote")
 	case r.answer.Confidence < abstain.Below:
@@ -112,7 +112,7 @@ func (r *run) compose() {
 			j.Checked = p.verdict.Probability
 		}
 		j.Supported = j.Why == ""
-		j.Removed = !j.Supported && !r.config.Keep
+		j.Removed = !j.Supported && !r.config.Keep && !r.q.Unchecked
 		a.Evidence.Support += p.support / float64(len(r.parts))
 		lead := r.text[p.from:p.start]
 		switch {

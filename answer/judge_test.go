@@ -130,7 +130,7 @@ func TestEvidenceOfRetrieval(t *testing.T) {
 	require.Equal(t, Evidence{Read: true, Top: 4, Margin: 5, Third: 1.5, About: 1, Lexical: 3, Dense: 0.7, Cover: 1}, e)
 	require.Contains(t, verify.Values(e), "top")
 	weak := e
-	weak.Top, weak.Third, weak.Cover, weak.Refusal = -8, -9, 0.1, -0.1
+	weak.Top, weak.Third, weak.Cover, weak.Refusal, weak.Nearest = -8, -9, 0.1, -0.1, -6
 	require.Greater(t, e.before(), weak.before())
 }
 

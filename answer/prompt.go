@@ -17,6 +17,8 @@ import (
 //go:embed prompts/system.txt
 var systemText string
 
+var systemTemplate = template.Must(template.New("system").Parse(systemText))
+
 //go:embed prompts/rewrite.txt
 var rewriteText string
 
@@ -44,24 +46,21 @@ type prompt struct {
 	documents string // the passages as written
 	question  string // as written
 	turns     []Turn // of the history, that fit
+	again     bool   // without the rule for refusals
 }
 
 // prompter writes prompts for one model.
 type prompter struct {
-	engine   *llm.Engine
-	context  int // tokens
-	system   string
-	vocab    *grammar.Vocab
-	overhead int // tokens of the system message and the chat markup
+	engine    *llm.Engine
+	context   int // tokens
+	system    string
+	insisting string // the same without the rule for refusals
+	vocab     *grammar.Vocab
+	overhead  int // tokens of the system message and the chat markup
 }
 
 func newPrompter(engine *llm.Engine) *prompter {
-	var system strings.Builder
-	err := parse(systemText).Execute(&system, struct{ Refusal string }{Refusal})
-	if err != nil {
-		panic(fmt.Sprintf("answer: embedded system prompt: %v", err)) // our own file: a bug
-	}
-	p := &prompter{engine: engine, context: engine.ContextTokens(), system: strings.TrimSpace(system.String())}
+	p := &prompter{engine: engine, context: engine.ContextTokens(), system: systemPrompt(Refusal), insisting: systemPrompt("")}
 	if engine.External() == "" {
 		p.vocab = engine.Vocab()
 	}
@@ -69,8 +68,13 @@ func newPrompter(engine *llm.Engine) *prompter {
 	return p
 }
 
-func parse(text string) *template.Template {
-	return template.Must(template.New("system").Parse(text))
+// systemPrompt are the rules; without a refusal there is none about when to refuse.
+func systemPrompt(refusal string) string {
+	var text strings.Builder
+	if err := systemTemplate.Execute(&text, refusal); err != nil {
+		panic(fmt.Sprintf("answer: embedded system prompt: %v", err)) // our own file: a bug
+	}
+	return strings.TrimSpace(text.String())
 }
 
 func (p *prompter) count(text string) int { return p.engine.CountTokens(text) }
@@ -124,7 +128,7 @@ func (p *prompter) build(q Question, ranked []retrieve.Scored, passageTokens int
 	documents, sources := p.documents(ranked, min(passageTokens, room), &b)
 	turns := p.turns(q.History, room-b.Passages, &b)
 	for {
-		w, err := p.encode(p.messages(documents, turns, q.Text))
+		w, err := p.encode(p.messages(p.system, documents, turns, q.Text))
 		if err != nil {
 			return prompt{}, err
 		}
@@ -208,8 +212,8 @@ func (p *prompter) turns(history []Turn, room int, b *Budget) []Turn {
 }
 
 // messages lays the prompt out: what is shared by most questions comes first.
-func (p *prompter) messages(documents string, turns []Turn, question string) []chat.Message {
-	m := []chat.Message{{Role: "system", Content: p.system}}
+func (p *prompter) messages(system, documents string, turns []Turn, question string) []chat.Message {
+	m := []chat.Message{{Role: "system", Content: system}}
 	head := "Documents:\n\n" + documents
 	for _, t := range turns {
 		m = append(m, chat.Message{Role: "user", Content: head + "Question: " + t.Question}, chat.Message{Role: "assistant", Content: t.Answer})
@@ -218,28 +222,33 @@ func (p *prompter) messages(documents string, turns []Turn, question string) []c
 	return append(m, chat.Message{Role: "user", Content: head + "Question: " + question})
 }
 
-// ask returns p with another question in place of its own; everything before it is shared.
+// ask returns base with another question in place of its own; everything before it is shared.
 func (p *prompter) ask(base prompt, question string) (prompt, error) {
-	w, err := p.encode(p.messages(base.documents, base.turns, question))
+	system := p.system
+	if base.again {
+		system = p.insisting
+	}
+	w, err := p.encode(p.messages(system, base.documents, base.turns, question))
 	if err != nil {
 		return prompt{}, err
 	}
-	w.sources, w.budget, w.documents, w.turns, w.question = base.sources, base.budget, base.documents, base.turns, question
-	return w, nil
+	base.messages, base.tokens, base.text, base.size, base.question = w.messages, w.tokens, w.text, w.size, question
+	return base, nil
 }
 
-// without is the prompt of q without any passage and history.
-func (p *prompter) without(q Question) ([]llm.Token, error) {
-	w, err := p.encode(p.messages("", nil, q.Text))
-	return w.tokens, err
+// again returns base with another question and without the rule for refusals. Nothing of it is shared: small models keep to the rule that they have
+// read, so that it must not stand there.
+func (p *prompter) again(base prompt, question string) (prompt, error) {
+	base.again = true
+	return p.ask(base, question)
 }
 
 // rewrite is the prompt of an answer with other passages, whose markers stay.
 func (p *prompter) rewrite(a *Answer, sources []Source) ([]llm.Token, error) {
-	question := a.Trace.Question
-	turns := question.History[max(0, len(question.History)-a.Budget.Turns):]
-	w, err := p.encode(p.messages(writeDocuments(sources), turns, a.Trace.Asked))
-	return w.tokens, err
+	history := a.Trace.Question.History
+	turns := history[max(0, len(history)-a.Budget.Turns):]
+	written, err := p.ask(prompt{documents: writeDocuments(sources), turns: turns, again: a.Trace.Again}, a.Trace.Asked)
+	return written.tokens, err
 }
 
 // indexFrom is strings.Index from a byte on.

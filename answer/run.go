@@ -113,6 +113,9 @@ func (r *run) readGiven(ctx context.Context) error {
 	for i := range r.q.Given {
 		r.q.Given[i].Rerank = &logits[i]
 	}
+	if r.q.Ordered {
+		return nil
+	}
 	slices.SortStableFunc(r.q.Given, func(a, b retrieve.Scored) int { return cmp.Compare(*b.Rerank, *a.Rerank) })
 	return nil
 }
@@ -126,6 +129,9 @@ const minRead = 2
 
 // worthReading leaves out what the cross-encoder found to be about something else: it would cost prefill time and distract a small model.
 func (r *run) worthReading(ranked []retrieve.Scored) []retrieve.Scored {
+	if r.q.Ordered {
+		return ranked
+	}
 	var worth []retrieve.Scored
 	for _, s := range ranked {
 		if len(worth) < minRead || s.Rerank == nil || *s.Rerank >= r.config.MinRelevance {
@@ -204,8 +210,8 @@ func (r *run) write(ctx context.Context, p prompt) error {
 	if err := r.inclination(ctx, p); err != nil {
 		return err
 	}
-	if r.answer.Abstained && r.answer.Evidence.before() >= abstain.AskAgain {
-		if err := r.generate(ctx, p, ""); err != nil {
+	if r.answer.Abstained {
+		if err := r.again(ctx, p); err != nil {
 			return err
 		}
 	}

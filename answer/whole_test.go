@@ -231,3 +231,46 @@ func TestThePromptIsWholeCharactersWhateverIsCut(t *testing.T) {
 		require.NotEmpty(t, b.sources)
 	}
 }
+
+// reader is a cross-encoder that likes sentences with a word.
+type reader string
+
+func (c reader) Score(_ context.Context, _ string, passages []string) ([]float32, error) {
+	logits := make([]float32, len(passages))
+	for i, p := range passages {
+		if logits[i] = -8; strings.Contains(p, string(c)) {
+			logits[i] = 8
+		}
+	}
+	return logits, nil
+}
+
+func TestARefusalAgainstTheEvidenceIsAskedAgainWithoutTheRule(t *testing.T) {
+	f := passagesOf(leave, study)
+	weak := float32(-1)
+	f.ranked[0].Rerank = &weak // the passage as a whole says little
+	r := &run{Answerer: New(f, small(t), Config{Cross: reader("carried over")}), q: Question{Text: "How many unused vacation days can be carried over?", MaxTokens: 32}}
+	r.yield = func(Event, error) bool { return true }
+	require.NoError(t, r.prepare())
+	p, err := r.prompts.build(r.q, f.ranked, 1000)
+	require.NoError(t, err)
+	require.Contains(t, p.text, Refusal)
+	r.answer.Sources, r.answer.Evidence = p.sources, evidenceOf(r.q.Text, f.ranked[:1])
+	r.refuse("the model found no answer in the passages")
+	require.NoError(t, r.again(t.Context(), p))
+	require.Equal(t, 8.0, r.answer.Evidence.Nearest)
+	require.True(t, r.answer.Trace.Again)
+	require.NotContains(t, r.answer.Trace.Prompt, Refusal)
+	require.Contains(t, r.answer.Trace.Prompt, "“Up to 10 unused days may be carried over to June.”")
+	require.NotEmpty(t, r.answer.Draft)
+	same, err := r.prompts.rewrite(&r.answer, r.answer.Read())
+	require.NoError(t, err)
+	require.Equal(t, r.answer.Trace.Tokens, same, "attribution starts from the prompt as it was sent")
+
+	r.config.Cross = reader("nothing of that")
+	r.answer = Answer{Query: r.q.Text, Sources: p.sources, Evidence: evidenceOf(r.q.Text, f.ranked[:1])}
+	r.refuse("the model found no answer in the passages")
+	require.NoError(t, r.again(t.Context(), p))
+	require.True(t, r.answer.Abstained, "nothing speaks against the refusal")
+	require.Empty(t, r.answer.Draft)
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ragd/answer"
@@ -23,6 +24,7 @@ type Answered struct {
 	Question   string             `json:"question"`
 	Query      string             `json:"query,omitempty"` // as searched, when rewritten
 	Of         string             `json:"variant_of,omitempty"`
+	Variant    string             `json:"variant,omitempty"`
 	HeldOut    bool               `json:"held_out"`
 	Answerable bool               `json:"answerable"`
 	Expected   []string           `json:"expected,omitempty"`
@@ -62,6 +64,8 @@ type CitationResult struct {
 	Gold   string `json:"gold"`
 	Right  bool   `json:"right"`
 	Quote  string `json:"quote"`
+
+	Corrected bool `json:"corrected,omitempty"` // the model had named another passage
 }
 
 // AnswerRun asks the questions of a set.
@@ -73,34 +77,19 @@ type AnswerRun struct {
 	Passages  int
 	MaxTokens int
 	Insist    bool // refusals are not allowed
+	Unchecked bool // what the model writes is the answer, whatever supports it
 	Progress  func(done, total int)
 }
 
 // Run answers every question that is not in out yet, and appends to out.
 func (x *AnswerRun) Run(ctx context.Context, d *Dataset, questions []Query, out *Results[Answered]) error {
-	have := done(out.Records, func(a *Answered) string { return a.ID })
-	for i := range questions {
-		q := &questions[i]
-		if have[q.ID] {
-			continue
-		}
-		record, err := x.ask(ctx, d, q)
-		if err != nil {
-			return fmt.Errorf("eval: question %s: %w", q.ID, err)
-		}
-		if err := out.Add(record); err != nil {
-			return err
-		}
-		if x.Progress != nil {
-			x.Progress(i+1, len(questions))
-		}
-	}
-	return nil
+	return out.each(questions, func(a *Answered) string { return a.ID }, x.Progress, func(q *Query) (Answered, error) { return x.ask(ctx, d, q) })
 }
 
 func (x *AnswerRun) ask(ctx context.Context, d *Dataset, q *Query) (Answered, error) {
 	question := answer.Question{Text: q.Text, History: Turns(q.History), Filter: Filter(x.Corpus, q), Passages: x.Passages, MaxTokens: x.MaxTokens,
-		Namespace: Tenant, Insist: x.Insist}
+		Namespace: Tenant, Insist: x.Insist,
+		Unchecked: x.Unchecked, Ordered: q.Ordered}
 	if x.GoldOnly || q.Given != nil {
 		question.Given = d.given(q)
 	}
@@ -150,7 +139,7 @@ func Turns(history []Turn) []answer.Turn {
 
 func (x *AnswerRun) result(d *Dataset, q *Query, a *answer.Answer) Answered {
 	gains := d.Gains[q.ID]
-	r := Answered{ID: q.ID, Of: q.Of, Question: q.Text, HeldOut: q.IsHeldOut(), Answerable: d.IsAnswerable(q), Expected: q.Answers, Text: a.Text, Abstained: a.Abstained,
+	r := Answered{ID: q.ID, Of: q.Of, Variant: q.Variant, Question: q.Text, HeldOut: q.IsHeldOut(), Answerable: d.IsAnswerable(q), Expected: q.Answers, Text: a.Text, Abstained: a.Abstained,
 		Reason: a.Reason, Confidence: a.Confidence, Evidence: a.Evidence}
 	if a.Query != a.Question {
 		r.Query = a.Query
@@ -175,9 +164,12 @@ func (x *AnswerRun) result(d *Dataset, q *Query, a *answer.Answer) Answered {
 		if s := byMarker[c.Marker]; s != nil {
 			gold = x.Gold(&s.Passage)
 		}
-		r.Citations = append(r.Citations, CitationResult{Marker: c.Marker, Gold: gold, Right: gains[gold] > 0, Quote: c.Quote})
+		r.Citations = append(r.Citations, CitationResult{Marker: c.Marker, Gold: gold, Right: gains[gold] > 0, Quote: c.Quote, Corrected: c.Corrected})
 	}
 	r.Metrics = metricsOf(&r, a, byMarker, gains)
+	if q.Forbidden != nil {
+		r.Metrics["forbidden"] = number(holdsAny(a.Text, q.Forbidden))
+	}
 	return r
 }
 
@@ -201,6 +193,7 @@ func metricsOf(r *Answered, a *answer.Answer, sources map[int]*answer.Source, ga
 		}
 		m["em"], m["contains"] = number(ExactMatch(text, r.Expected)), number(Contains(text, r.Expected))
 		m["f1"], m["recall"] = TokenF1(text, r.Expected), WordRecall(text, r.Expected)
+		m["draft_em"], m["draft_f1"] = number(ExactMatch(bare(a.Draft), r.Expected)), TokenF1(bare(a.Draft), r.Expected)
 		m["draft_contains"], m["draft_recall"] = number(Contains(bare(a.Draft), r.Expected)), WordRecall(bare(a.Draft), r.Expected)
 	}
 	quotes(m, a, sources)
@@ -246,8 +239,9 @@ func citationMetrics(m map[string]float64, r *Answered, gains map[string]float64
 	if len(gains) == 0 || len(r.Citations) == 0 {
 		return
 	}
-	right, named := 0, map[string]bool{}
+	right, corrected, named := 0, 0, map[string]bool{}
 	for _, c := range r.Citations {
+		corrected += int(number(c.Corrected))
 		right += int(number(c.Right))
 		named[c.Gold] = true
 	}
@@ -258,9 +252,16 @@ func citationMetrics(m map[string]float64, r *Answered, gains map[string]float64
 			have += int(number(named[id]))
 		}
 	}
+	m["corrected"] = float64(corrected) / float64(len(r.Citations))
 	m["citation_precision"] = float64(right) / float64(len(r.Citations))
 	m["citation_recall"] = float64(have) / float64(max(1, all))
 	m["cites_gold"] = number(right > 0)
+}
+
+// holdsAny reports whether text holds one of parts, capitals aside.
+func holdsAny(text string, parts []string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, strings.ToLower(p)) })
 }
 
 func bare(text string) string { return strings.TrimSpace(markers.ReplaceAllString(text, "")) }

@@ -96,11 +96,11 @@ func average(values []float64) float64 {
 }
 
 // lowerIsBetter are the metrics that a regression raises.
-var lowerIsBetter = map[string]bool{"false_quotes": true, "false_markers": true, "unsupported": true}
+var lowerIsBetter = map[string]bool{"false_quotes": true, "false_markers": true, "unsupported": true, "forbidden": true}
 
 // neutral are the metrics that only describe; times depend on the machine.
 var neutral = map[string]bool{"first_token_ms": true, "total_ms": true, "verify_ms": true, "prompt_tokens": true, "output_tokens": true, "quotes": true,
-	"statements": true, "answered": true, "evidence": true}
+	"statements": true, "answered": true, "evidence": true, "corrected": true}
 
 // Regressions returns the metrics of b that are worse than in a by more than tolerance and surely so (p < 0.05), or that must be 0 and are not.
 func Regressions(compared []Compared, tolerance float64) []Compared {

@@ -39,8 +39,11 @@ type Query struct {
 	Lang       string    `json:"lang"`
 	Near       string    `json:"near_passage"` // of an unanswerable question: the passage that it was written against
 	Of         string    `json:"variant_of"`   // the id of the question that this one says in other words
+	Variant    string    `json:"variant"`      // how it differs: "paraphrase", "word", "order", "position 2", "noise 5"
 	HeldOut    *bool     `json:"held_out"`     // nil: decided by the id
 	Given      []Passage `json:"given"`        // passages to answer from; nil: those that are found
+	Ordered    bool      `json:"ordered"`      // the given passages stay in their order
+	Forbidden  []string  `json:"forbidden"`    // what no answer may say, capitals aside
 }
 
 // IsAnswerable reports whether the documents hold an answer: what the set says, else whether a passage is right.

@@ -3,10 +3,8 @@ package eval
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"ragd/llm"
@@ -61,11 +59,7 @@ func Draft(ctx context.Context, engine *llm.Engine, passages []retrieve.Passage,
 			progress(i+1, len(passages))
 		}
 	}
-	var failed error
-	for name, text := range map[string]string{"corpus.jsonl": corpus.String(), "queries.jsonl": queries.String(), "qrels.tsv": gains.String()} {
-		failed = errors.Join(failed, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	return n, failed
+	return n, writeFiles(dir, corpus.String(), queries.String(), gains.String())
 }
 
 func writeLine(b *strings.Builder, v any) error {

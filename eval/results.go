@@ -88,6 +88,28 @@ func (r *Results[T]) Add(record T) error {
 	return nil
 }
 
+// each adds a record of every question that has none yet, one question after the other. A run that ends in the middle goes on where it stopped.
+func (r *Results[T]) each(questions []Query, id func(*T) string, progress func(done, total int), ask func(*Query) (T, error)) error {
+	have := done(r.Records, id)
+	for i := range questions {
+		q := &questions[i]
+		if have[q.ID] {
+			continue
+		}
+		record, err := ask(q)
+		if err != nil {
+			return fmt.Errorf("eval: question %s: %w", q.ID, err)
+		}
+		if err := r.Add(record); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(i+1, len(questions))
+		}
+	}
+	return nil
+}
+
 // Close closes the file.
 func (r *Results[T]) Close() error { return r.file.Close() }
 

@@ -3,6 +3,7 @@ package eval
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"ragd/retrieve"
@@ -69,24 +70,8 @@ type RetrievalRun struct {
 
 // Run asks every question of questions that has a right passage and is not in out yet, and appends to out.
 func (x *RetrievalRun) Run(ctx context.Context, d *Dataset, questions []Query, out *Results[Searched]) error {
-	have := done(out.Records, func(s *Searched) string { return s.ID })
-	for i := range questions {
-		q := &questions[i]
-		if len(d.Gains[q.ID]) == 0 || have[q.ID] {
-			continue
-		}
-		record, err := x.search(ctx, d, q)
-		if err != nil {
-			return fmt.Errorf("eval: question %s: %w", q.ID, err)
-		}
-		if err := out.Add(record); err != nil {
-			return err
-		}
-		if x.Progress != nil {
-			x.Progress(i+1, len(questions))
-		}
-	}
-	return nil
+	answerable := slices.DeleteFunc(slices.Clone(questions), func(q Query) bool { return len(d.Gains[q.ID]) == 0 })
+	return out.each(answerable, func(s *Searched) string { return s.ID }, x.Progress, func(q *Query) (Searched, error) { return x.search(ctx, d, q) })
 }
 
 // Filter is how a question's passages are narrowed: to the set's corpus, and to its language where the set has several.

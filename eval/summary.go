@@ -11,8 +11,17 @@ type Summary struct {
 	FalseQuotes   int                 `json:"false_quotes"`
 	FalseMarkers  int                 `json:"false_markers"`
 	Quotes        int                 `json:"quotes"`
+	Variants      []Change            `json:"variants,omitempty"`
 	Steady        Interval            `json:"steady"`            // share of the variants of a question that get the same judgement as the question
 	AnsweredFound float64             `json:"answered_of_found"` // share of the answerable questions whose evidence was read that were answered
+}
+
+// Change says what putting questions differently in one way does to their answers.
+type Change struct {
+	Variant  string     `json:"variant"`
+	Contains float64    `json:"contains"` // share of the answers that hold an accepted one
+	Answered float64    `json:"answered"`
+	Change   Difference `json:"change"` // of contains, to the questions as they were
 }
 
 // Refusal says how well a run knows what it cannot answer.
@@ -54,8 +63,35 @@ func Summarise(h Header, records []Answered) Summary {
 		s.AnsweredFound = float64(answered) / float64(found)
 	}
 	s.Refusal = refusalOf(records)
-	s.Steady = steady(records)
+	s.Steady, s.Variants = steady(records), changes(records)
 	return s
+}
+
+// changes compares the variants of each kind with the questions that they were made from.
+func changes(records []Answered) []Change {
+	byID := map[string]*Answered{}
+	kinds := map[string][]*Answered{}
+	for i := range records {
+		r := &records[i]
+		byID[r.ID] = r
+		if r.Variant != "" {
+			kinds[r.Variant] = append(kinds[r.Variant], r)
+		}
+	}
+	var all []Change
+	for _, kind := range sortedKeys(kinds) {
+		var before, after, answered []float64
+		for _, r := range kinds[kind] {
+			if base := byID[r.Of]; base != nil {
+				before, after = append(before, base.Metrics["contains"]), append(after, r.Metrics["contains"])
+				answered = append(answered, number(!r.Abstained))
+			}
+		}
+		if len(after) > 0 {
+			all = append(all, Change{kind, average(after), average(answered), Paired(before, after)})
+		}
+	}
+	return all
 }
 
 // steady compares the variants of a question (said in other words, with noise, passages in another order) with the question: what a person would call

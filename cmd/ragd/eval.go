@@ -20,6 +20,8 @@ type evalCmd struct {
 	Gate      evalGateCmd      `cmd:"" help:"Fail when a run is worse than it must be."`
 	Report    evalReportCmd    `cmd:"" help:"Summarise a run; as a page with plots and every question, where people label statements."`
 	Make      evalMakeCmd      `cmd:"" help:"Draft a set of questions over your own documents, for review."`
+	Vary      evalVaryCmd      `cmd:"" help:"Put the questions of a set differently: other words, a misspelt word, passages in another order or among others."`
+	Judge     evalJudgeCmd     `cmd:"" help:"Let the model say which of two runs answers better, in both orders, and report its biases."`
 	Fit       evalFitCmd       `cmd:"" help:"Fit the coefficients of abstention or of the groundedness checker on the tuning part of results."`
 	Grounded  evalGroundedCmd  `cmd:"" help:"Measure statements that people judged against their sources."`
 }

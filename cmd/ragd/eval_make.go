@@ -64,6 +64,7 @@ type evalReportCmd struct {
 	Results string `arg:"" help:"Results of 'ragd eval run'." type:"existingfile"`
 	HTML    string `help:"Write a page with plots and every question to this file." name:"html" type:"path"`
 	Labels  string `help:"People's labels of statements, saved by that page." type:"existingfile"`
+	Closed  string `help:"Results of the same questions with 'eval run --closed': report what the model knows by heart." type:"existingfile"`
 	Set     string `help:"The set's folder: report questions of the tuning part that the held-out part repeats." type:"existingdir"`
 }
 
@@ -98,8 +99,16 @@ func (k evalReportCmd) Run(ctxBinding, *app) error {
 		if err != nil {
 			return err
 		}
-		const nearly = 0.8
-		fmt.Printf("  questions of one part that nearly repeat one of the other: %d\n", len(eval.NearDuplicates(set, nearly)))
+		printDuplicates(set)
+	}
+	if k.Closed != "" {
+		closed, err := eval.ReadResults[eval.Answered](k.Closed)
+		if err != nil {
+			return err
+		}
+		c := eval.Contaminated(closed.Records, results.Records)
+		fmt.Printf("  contamination: known by heart %.3f [%.3f, %.3f] of %d; from the documents %.3f, gain %+.3f [%+.3f, %+.3f]; of those not known %.3f of %d\n",
+			c.Known.Value, c.Known.Low, c.Known.High, c.Known.N, c.Open.Value, c.Gain.Value, c.Gain.Low, c.Gain.High, c.Unknown.Value, c.Unknown.N)
 	}
 	if k.HTML == "" {
 		return nil
@@ -109,6 +118,20 @@ func (k evalReportCmd) Run(ctxBinding, *app) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	return errors.Join(eval.WriteReport(file, results.Header, results.Records), file.Close())
+}
+
+// printDuplicates lists the questions that were seen when the other part was tuned on.
+func printDuplicates(set *eval.Dataset) {
+	const nearly = 0.8
+	texts := map[string]string{}
+	for _, q := range set.Queries {
+		texts[q.ID] = q.Text
+	}
+	pairs := eval.NearDuplicates(set, nearly)
+	fmt.Printf("  questions of one part that nearly repeat one of the other: %d\n", len(pairs))
+	for _, p := range pairs {
+		fmt.Printf("    %s %s\n    %s %s\n", p[0], texts[p[0]], p[1], texts[p[1]])
+	}
 }
 
 type evalFitCmd struct {

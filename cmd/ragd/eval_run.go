@@ -20,6 +20,8 @@ type evalRunCmd struct {
 	Docs      bool   `help:"Ingest the documents in SET/docs instead of corpus.jsonl."`
 	Gold      bool   `help:"The model reads the right passages, whatever retrieval finds: what reading alone is worth."`
 	Insist    bool   `help:"Refusals are not allowed: what abstention is worth."`
+	Unchecked bool   `help:"What the model writes is the answer, nothing is taken out or withheld: what verification is worth."`
+	Closed    bool   `help:"The model answers without any passage: what it knows by heart."`
 	Passages  int    `help:"Passages that the model reads; 0 leaves it to ragd."`
 	MaxTokens int    `help:"Longest answer in tokens; 0 leaves it to ragd." default:"160"`
 	JSON      bool   `help:"Print one JSON object." name:"json"`
@@ -30,7 +32,8 @@ func (evalRunCmd) Help() string {
 	return `Asks the questions of a set and judges the answers: containment, F1, citations, quotes, refusals, times. An interrupted run goes on where it stopped.
 
   ragd eval run sets/handbook --out handbook.jsonl
-  ragd eval run sets/handbook --gold --limit 50 --out gold.jsonl && ragd eval report gold.jsonl --html gold.html`
+  ragd eval run sets/handbook --gold --limit 50 --out gold.jsonl && ragd eval report gold.jsonl --html gold.html
+  ragd eval run sets/handbook --closed --out closed.jsonl && ragd eval report handbook.jsonl --closed closed.jsonl`
 }
 
 func (k evalRunCmd) Run(ctx ctxBinding, a *app) error {
@@ -38,14 +41,14 @@ func (k evalRunCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	run := eval.AnswerRun{Corpus: corpus, Gold: gold, GoldOnly: k.Gold, Passages: k.Passages, MaxTokens: k.MaxTokens, Insist: k.Insist}
-	answerer, err := a.openAnswerer(ctx)
+	run := eval.AnswerRun{Corpus: corpus, Gold: gold, GoldOnly: k.Gold, Passages: k.Passages, MaxTokens: k.MaxTokens, Insist: k.Insist, Unchecked: k.Unchecked}
+	engine, err := a.openEngine(ctx)
 	if err != nil {
 		return err
 	}
-	run.Answerer = answerer
-	engine, err := a.openEngine(ctx)
-	if err != nil {
+	if k.Closed {
+		run.Answerer = eval.ClosedBook{Engine: engine}
+	} else if run.Answerer, err = a.openAnswerer(ctx); err != nil {
 		return err
 	}
 	header := eval.Header{Kind: "answers", Set: set.Name, Settings: map[string]string{"model": engine.Name(), "fingerprint": engine.Fingerprint(), "corpus": corpus,
@@ -76,7 +79,7 @@ func (k evalRunCmd) Run(ctx ctxBinding, a *app) error {
 
 func (k evalRunCmd) mode() string {
 	var parts []string
-	for name, on := range map[string]bool{"gold": k.Gold, "insist": k.Insist, "docs": k.Docs} {
+	for name, on := range map[string]bool{"gold": k.Gold, "insist": k.Insist, "docs": k.Docs, "unchecked": k.Unchecked, "closed": k.Closed} {
 		if on {
 			parts = append(parts, name)
 		}
@@ -96,7 +99,7 @@ func (k evalRunCmd) open(ctx context.Context, a *app) (*eval.Dataset, string, ev
 		return set, "", eval.ByPath, err
 	}
 	set, err := eval.Load(k.Set)
-	if err != nil {
+	if err != nil || k.Closed || len(set.Corpus) == 0 {
 		return set, "", eval.ByPath, err
 	}
 	corpus, gold, err := evalRetrievalCmd{Dir: k.Set, Docs: k.Docs}.index(ctx, a, set)
@@ -124,6 +127,9 @@ func printSummary(s eval.Summary) {
 	}
 	if s.Steady.N > 0 {
 		fmt.Printf("  variants answered as their question: %.3f  [%.3f, %.3f]  n=%d\n", s.Steady.Value, s.Steady.Low, s.Steady.High, s.Steady.N)
+	}
+	for _, v := range s.Variants {
+		fmt.Printf("  %-20s contains %.3f, change %+.3f [%+.3f, %+.3f], answered %.3f, n=%d\n", v.Variant, v.Contains, v.Change.Value, v.Change.Low, v.Change.High, v.Answered, v.Change.N)
 	}
 	fmt.Printf("  calibration error %.3f, area under risk-coverage %.3f\n", s.Refusal.ECE, s.Refusal.AURC)
 }

@@ -1,0 +1,74 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ragd/retrieve/analysis"
+	"ragd/sentence"
+)
+
+// maxNearest bounds how many sentences the cross-encoder reads when it looks for the one that comes nearest to an answer.
+const maxNearest = 48
+
+// nearest returns the sentence of the sources that comes nearest to an answer, by the cross-encoder, and keeps its logit as evidence; "" when nobody
+// can tell.
+func (r *run) nearest(ctx context.Context, sources []Source) (string, error) {
+	sentences := sentencesAbout(r.answer.Query, sources)
+	if r.config.Cross == nil || len(sentences) == 0 {
+		return "", nil
+	}
+	logits, err := r.config.Cross.Score(ctx, r.answer.Query, sentences)
+	if err != nil {
+		return "", fmt.Errorf("answer: look for the nearest sentence: %w", err)
+	}
+	best := 0
+	for i := range logits {
+		if logits[i] > logits[best] {
+			best = i
+		}
+	}
+	r.answer.Evidence.Nearest = float64(logits[best])
+	return sentences[best], nil
+}
+
+// sentencesAbout returns the sentences of the sources that share most terms with the question, at most maxNearest, each once and on one line.
+func sentencesAbout(question string, sources []Source) []string {
+	want := analysis.Terms(question, "en")
+	cover := map[string]float64{}
+	var all []string
+	for i := range sources {
+		text := sources[i].Passage.Text
+		for _, s := range sentence.Split(text) {
+			line := strings.Join(strings.Fields(text[s.Start:s.End]), " ")
+			if _, again := cover[line]; again || line == "" {
+				continue
+			}
+			cover[line] = termCover(want, analysis.Terms(line, "en"))
+			all = append(all, line)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(cover[b], cover[a]) })
+	return all[:min(maxNearest, len(all))]
+}
+
+// again decides whether a refusal is taken at its word. When what was found speaks against it, the model is asked once more: without the rule that lets
+// it refuse, and with the sentence beside the question that comes nearest to an answer. What it writes then is verified like everything else.
+func (r *run) again(ctx context.Context, p prompt) error {
+	near, err := r.nearest(ctx, p.sources)
+	if err != nil || r.answer.Evidence.before() < abstain.AskAgain {
+		return err
+	}
+	question := p.question
+	if near != "" {
+		question += "\n\nThe documents say: “" + bareMarkers.ReplaceAllString(near, "($1)") + "”"
+	}
+	p, err = r.prompts.again(p, question)
+	if err != nil || len(p.tokens)+r.q.MaxTokens > r.prompts.context {
+		return err
+	}
+	return r.generate(ctx, p, "")
+}
