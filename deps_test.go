@@ -69,6 +69,7 @@ var owned = map[string][]string{
 	"github.com/modelcontextprotocol":     {"server"},
 	"github.com/coreos/go-oidc/v3":        {"login"},
 	"golang.org/x/oauth2":                 {"login"},
+	"go.opentelemetry.io/otel":            {"server", "cmd/ragd"},
 }
 
 // goFiles calls fn for every Go file of the module; files are parsed in this process, so that a forbidden import is seen even where the test

@@ -160,6 +160,7 @@ func (s *Server) filter(c *gin.Context, corpora []string) (retrieve.Filter, erro
 // used counts what the engine did for a request.
 func (s *Server) used(c *gin.Context, u llm.Usage) {
 	s.metrics.used(u)
+	s.tracer.generated(c.Request.Context(), u)
 	s.charge(c.Request.Context(), caller(c), u.PromptTokens+u.OutputTokens)
 }
 

@@ -132,6 +132,7 @@ func (s *Server) sendEvent(c *gin.Context, out *stream, e answer.Event) error {
 // answered counts and logs one answer, without its text.
 func (s *Server) answered(c *gin.Context, a *answer.Answer) {
 	s.metrics.answered(a)
+	s.tracer.answered(c.Request.Context(), a)
 	s.keep(c.Request.Context(), s.tenant(c), a)
 	s.charge(c.Request.Context(), caller(c), a.Usage.PromptTokens+a.Usage.OutputTokens)
 	s.log.Info("answered", slog.String("request_id", requestID(c)), slog.Bool("abstained", a.Abstained), slog.Int("citations", len(a.Citations)),

@@ -174,6 +174,7 @@ func (t toolbox) ask(ctx context.Context, _ *mcp.CallToolRequest, in askInput) (
 		}
 		if a := event.Done; a != nil {
 			t.server.metrics.answered(a)
+			t.server.tracer.answered(ctx, a)
 			t.server.keep(ctx, t.key.Tenant, a)
 			t.server.charge(ctx, t.key, a.Usage.PromptTokens+a.Usage.OutputTokens)
 			out.Answer, out.Abstained = a.Text, a.Abstained

@@ -30,7 +30,7 @@ func (s *Server) routes() http.Handler {
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false // a redirected POST loses its body in some clients
-	r.Use(s.identify, s.observe, s.recover, s.secure, s.patience)
+	r.Use(s.identify, s.observe, s.traced, s.recover, s.secure, s.patience)
 	ok := func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }
 	description := func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml; charset=utf-8", openAPI) }
 	for path, handler := range map[string]gin.HandlerFunc{"/livez": ok, "/healthz": ok, "/readyz": s.ready, "/openapi.yaml": description} {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 )
@@ -38,11 +39,13 @@ func (s *Server) search(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
+	started := time.Now()
 	found, err := s.Retriever.Retrieve(c.Request.Context(), body.Query, f, cmp.Or(body.Limit, 10))
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
+	s.tracer.retrieval(c.Request.Context(), started, found.Timings)
 	results := make([]sourceJSON, len(found.Ranked))
 	for i, r := range found.Ranked {
 		results[i] = scoredOf(r)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"ragd/embed"
 	"ragd/ingest"
 	"ragd/llm"
@@ -73,7 +75,7 @@ type Pipeline interface {
 	Run(ctx context.Context, tenant, corpus string, paths []string, progress func(ingest.Progress)) (ingest.Report, error)
 }
 
-// Parts are what the routes call; Reranker, Keys, Files, Answers and Login may be nil.
+// Parts are what the routes call; Reranker, Keys, Files, Answers, Login and Traces may be nil.
 type Parts struct {
 	Answerer  Answerer
 	Retriever Retriever
@@ -88,6 +90,7 @@ type Parts struct {
 	Reranker  retrieve.Reranker
 	Engine    *llm.Engine
 	Login     *login.Provider
+	Traces    trace.TracerProvider
 }
 
 // Server serves the API and the page.
@@ -97,6 +100,7 @@ type Server struct {
 	keyHash [sha256.Size]byte
 	log     *slog.Logger
 	metrics *metrics
+	tracer  tracer
 	gate    *gate
 	running running
 	filing  chan struct{} // one place per file of /v1/files in memory
@@ -122,7 +126,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 		return nil, ErrKeyNeeded
 	}
 	s := &Server{
-		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version, p.Library.Waiting),
+		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version, p.Library.Waiting), tracer: newTracer(p.Traces),
 		gate: newGate(c.Requests), filing: make(chan struct{}, filesAtOnce), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()

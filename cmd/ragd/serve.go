@@ -84,6 +84,9 @@ func (a *app) serve(ctx ctxBinding, provider *login.Provider, c server.Config) e
 		return err
 	}
 	parts.Login = provider
+	if parts.Traces, err = a.openTraces(ctx); err != nil {
+		return err
+	}
 	hasKeys, err := a.db.HasKeys(ctx)
 	if err != nil {
 		return err
