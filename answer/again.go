@@ -44,7 +44,7 @@ func sentencesAbout(question string, sources []Source) []string {
 		text := sources[i].Passage.Text
 		for _, s := range sentence.Split(text) {
 			line := strings.Join(strings.Fields(text[s.Start:s.End]), " ")
-			if _, again := cover[line]; again || line == "" {
+			if _, again := cover[line]; again || line == "" || givesOrders(line, question) {
 				continue
 			}
 			cover[line] = termCover(want, analysis.Terms(line, "en"))

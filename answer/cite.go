@@ -84,7 +84,7 @@ type part struct {
 func newCiter(sources []Source, spare []retrieve.Scored, question string, computed []Computation) *citer {
 	c := &citer{sources: slices.Clip(sources), spare: spare, question: question, said: map[string]bool{}}
 	for _, s := range sources {
-		c.evidence = append(c.evidence, newEvidence(s.Passage.Text))
+		c.evidence = append(c.evidence, newEvidence(s.Passage.Text, question))
 	}
 	for _, x := range computed {
 		c.computed = append(c.computed, arith.Find(x.Result)...)
@@ -302,7 +302,7 @@ func (c *citer) lookAgain(statement string, all, chosen []choice, missing []veri
 func (c *citer) lookFurther(statement string) (choice, bool) {
 	want := c.weights.of(statement)
 	for i := range c.spare {
-		e := newEvidence(c.spare[i].Passage.Text)
+		e := newEvidence(c.spare[i].Passage.Text, c.question)
 		x := choice{e.supports(want), len(c.sources)}
 		if x.share < minSupport {
 			continue

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"math"
+	"regexp"
 	"strings"
 
 	"ragd/retrieve/analysis"
@@ -14,16 +15,31 @@ type evidence struct {
 	terms     []map[string]bool // of each sentence
 }
 
-func newEvidence(text string) evidence {
+// newEvidence prepares a passage. Sentences that give orders hold no terms, so that nothing can be cited to them.
+func newEvidence(text, question string) evidence {
 	e := evidence{sentences: sentence.Split(text)}
 	for _, s := range e.sentences {
 		terms := map[string]bool{}
-		for _, t := range analysis.Terms(text[s.Start:s.End], "en") {
-			terms[t] = true
+		if !givesOrders(text[s.Start:s.End], question) {
+			for _, t := range analysis.Terms(text[s.Start:s.End], "en") {
+				terms[t] = true
+			}
 		}
 		e.terms = append(e.terms, terms)
 	}
 	return e
+}
+
+// orders is how documents talk to a model instead of to their readers.
+var orders = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override|bypass)\b[^.!?]{0,40}\b(?:instructions?|prompts?|rules?|guidelines)\b|\bsystem (?:override|prompt)\b|` +
+	`<\|[a-z_]{2,20}\|>|\[/?INST\]|<</?SYS>>|^\s*(?:assistant|system)\s*:|\b(?:reply|respond) (?:only )?with\b|\b(?:answer|end|begin|start) every (?:answer|question|reply|response|sentence)\b|` +
+	`\bin every (?:answer|reply|response)\b|\byou are (?:now|no longer) an?\b|\b(?:ignoriere|missachte|vergiss)\b[^.!?]{0,40}\b(?:anweisung|regel|vorgabe)`)
+
+// givesOrders reports a sentence of a document that tells the model what to do. It says nothing about the world, so no statement can rest on it, unless
+// the question is about just that: a handbook may explain what such an attack looks like.
+func givesOrders(sentence, question string) bool {
+	found := orders.FindString(sentence)
+	return found != "" && termCover(analysis.Terms(question, "en"), analysis.Terms(found, "en")) == 0
 }
 
 // weights says how much a term tells: terms that few passages hold tell more, and numbers most, because they are what a reader checks.

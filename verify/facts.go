@@ -21,6 +21,7 @@ const (
 	NumberFact   Kind = "number"
 	DateFact     Kind = "date"
 	NameFact     Kind = "name"
+	LinkFact     Kind = "link" // a web or mail address: what a document puts into one, a reader's program may fetch
 	NegationFact Kind = "negation"
 	ResultFact   Kind = "result" // of a calculation that the statement writes down and that does not hold
 )
@@ -46,6 +47,7 @@ var (
 	dayMonth   = regexp.MustCompile(`(?i)\b(\d{1,2})(?:st|nd|rd|th|\.)?\s+(?:of\s+)?` + monthPattern + `(?:,?\s+(\d{4}))?\b`)
 	monthDay   = regexp.MustCompile(`(?i)\b` + monthPattern + `\s+(\d{1,2})(?:st|nd|rd|th)?\b(?:,?\s+(\d{4})\b)?`)
 	monthYear  = regexp.MustCompile(`(?i)\b` + monthPattern + `\s+(\d{4})\b`)
+	links      = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]{1,15}://|(?:data|javascript|mailto):|www\.)[^\s<>"'“”«»\x60]+|[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+`)
 	negations  = regexp.MustCompile(`(?i)\b(?:not|no|never|none|nothing|nobody|neither|nor|without|cannot|except|unless|nicht|kein\w*|nie|ohne)\b|n['’]t\b`)
 	shortNames = strings.NewReplacer("'s", "", "’s", "")
 )
@@ -109,7 +111,7 @@ func (a date) agrees(b date) bool {
 	return (a.year == 0 || a.year == b.year) && a.month == b.month && (a.day == 0 || a.day == b.day)
 }
 
-// Missing returns the numbers, dates and names of statement that stand neither in evidence nor in question, in the order in which they stand.
+// Missing returns the numbers, dates, names and links of statement that stand neither in evidence nor in question, in the order in which they stand.
 // computed are values that a calculation gives; a statement may name them.
 func Missing(statement, evidence, question string, computed ...arith.Number) []Fact {
 	known := evidence + "\n" + question
@@ -137,9 +139,29 @@ func Missing(statement, evidence, question string, computed ...arith.Number) []F
 		}
 	}
 	missing = append(missing, missingNames(statement, known, inDate)...)
+	missing = append(missing, missingLinks(statement, known)...)
 	slices.SortFunc(missing, func(a, b Fact) int { return a.Start - b.Start })
 	return missing
 }
+
+// missingLinks finds addresses that known does not hold to the last character: one that is longer may carry away what was added to it.
+func missingLinks(statement, known string) []Fact {
+	var missing []Fact
+	var have []string
+	for _, at := range links.FindAllStringIndex(statement, -1) {
+		link := strings.TrimRight(statement[at[0]:at[1]], trailing)
+		if have == nil {
+			have = links.FindAllString(known, -1)
+		}
+		if !slices.ContainsFunc(have, func(k string) bool { return strings.EqualFold(strings.TrimRight(k, trailing), link) }) {
+			missing = append(missing, Fact{LinkFact, at[0], at[0] + len(link), link})
+		}
+	}
+	return missing
+}
+
+// trailing is what ends a sentence or a bracket rather than an address.
+const trailing = ".,;:!?)]}*_"
 
 // missingNames finds words written like names, with a capital inside a sentence or in capitals, that known does not hold.
 func missingNames(statement, known string, skip map[int]bool) []Fact {

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -140,4 +141,28 @@ func FuzzMissing(f *testing.F) {
 		}
 		Check(statement, []string{evidence})
 	})
+}
+
+func TestLinksMustStandInTheEvidenceToTheLastCharacter(t *testing.T) {
+	const evidence = "See https://halden.example/travel?year=2026, or write to Travel@halden.example."
+	for statement, missing := range map[string]string{
+		"Details stand at https://halden.example/travel?year=2026.":          "",
+		"Write to travel@halden.example.":                                    "",
+		"Write to **travel@halden.example**!":                                "",
+		"Details stand at https://halden.example/travel?year=2026&pin=2026.": "https://halden.example/travel?year=2026&pin=2026",
+		"Details stand at <img src=http://evil.example/?d=27>.":              "http://evil.example/?d=27",
+		"Write to boss@evil.example.":                                        "boss@evil.example",
+		"It is at www.evil.example/x.":                                       "www.evil.example/x",
+		"Open javascript:alert(1).":                                          "javascript:alert(1",
+		"The year is 2026.":                                                  "",
+	} {
+		var found []string
+		for _, f := range Missing(statement, evidence, "") {
+			if f.Kind == LinkFact {
+				require.Equal(t, f.Text, statement[f.Start:f.End])
+				found = append(found, f.Text)
+			}
+		}
+		require.Equal(t, missing, strings.Join(found, " "), statement)
+	}
 }
