@@ -28,6 +28,7 @@ type commands struct {
 	Models     modelsCmd     `cmd:"" help:"List, fetch, verify, remove and probe models."`
 	Eval       evalCmd       `cmd:"" help:"Measure retrieval on a set of questions with known passages."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed and memory on this machine, beside other engines if asked."`
+	Load       loadCmd       `cmd:"" help:"Put load on a running server and say what came of it."`
 	Distill    distillCmd    `cmd:"" help:"Train small models on your own text and questions, in minutes, on this machine."`
 	Doctor     doctorCmd     `cmd:"" help:"Check models, database, memory and processor, and say what to do."`
 	Migrate    migrateCmd    `cmd:"" help:"Bring the database schema up to date (or to another version, with --to)."`

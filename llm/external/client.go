@@ -22,7 +22,7 @@ type Config struct {
 	Key   string        // sent as a bearer token; "": none
 	Model string        // as the server calls it; "": the first one that it lists
 	First time.Duration // to wait for the first piece of an answer; 0: two minutes, in which a long prompt is read on a busy server
-	Next  time.Duration // to wait for every further piece; 0: 30 s
+	Next  time.Duration // to wait for every further piece; 0: one minute
 }
 
 // Client calls one server. Build it with [New].
@@ -44,7 +44,7 @@ func New(c Config) (*Client, error) {
 		u.Path = "/v1"
 	}
 	c.URL = strings.TrimSuffix(u.String(), "/")
-	c.First, c.Next = cmp.Or(c.First, 2*time.Minute), cmp.Or(c.Next, 30*time.Second)
+	c.First, c.Next = cmp.Or(c.First, 2*time.Minute), cmp.Or(c.Next, time.Minute)
 	transport, _ := http.DefaultTransport.(*http.Transport)
 	transport = transport.Clone()
 	transport.MaxIdleConnsPerHost = 64
