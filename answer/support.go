@@ -33,7 +33,7 @@ func newEvidence(text, question string) evidence {
 // orders is how documents talk to a model instead of to their readers.
 var orders = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override|bypass)\b[^.!?]{0,40}\b(?:instructions?|prompts?|rules?|guidelines)\b|\bsystem (?:override|prompt)\b|` +
 	`<\|[a-z_]{2,20}\|>|\[/?INST\]|<</?SYS>>|^\s*(?:assistant|system)\s*:|\b(?:reply|respond) (?:only )?with\b|\b(?:answer|end|begin|start) every (?:answer|question|reply|response|sentence)\b|` +
-	`\bin every (?:answer|reply|response)\b|\byou are (?:now|no longer) an?\b|\b(?:ignoriere|missachte|vergiss)\b[^.!?]{0,40}\b(?:anweisung|regel|vorgabe)`)
+	`\bin every (?:answer|reply|response)\b|\byou are (?:now|no longer) an?\b|^\W*(?:say|claim|pretend|state) that\b|\b(?:ignoriere|missachte|vergiss)\b[^.!?]{0,40}\b(?:anweisung|regel|vorgabe)`)
 
 // givesOrders reports a sentence of a document that tells the model what to do. It says nothing about the world, so no statement can rest on it, unless
 // the question is about just that: a handbook may explain what such an attack looks like.

@@ -55,3 +55,7 @@ bin/ragd eval retrieval eval/testdata/halden --out "$gate/retrieval.jsonl"
 bin/ragd eval gate "$gate/retrieval.jsonl" --floors eval/testdata/halden/floors-retrieval.json
 bin/ragd eval run eval/testdata/halden --limit 12 --max-tokens 64 --out "$gate/answers.jsonl"
 bin/ragd eval gate "$gate/answers.jsonl" --floors eval/testdata/halden/floors-answers.json
+
+say "gate: documents that give orders, false premises, private matters"
+bin/ragd eval run eval/testdata/safety --max-tokens 48 --out "$gate/safety.jsonl"
+bin/ragd eval gate "$gate/safety.jsonl" --floors eval/testdata/safety/floors.json
