@@ -31,7 +31,7 @@ func readZip(ctx context.Context, s *source, b *builder) error {
 		if f.Flags&1 != 0 {
 			return failf(Encrypted, "%s is an encrypted zip archive; unpack it with its password and ingest the members", s.name)
 		}
-		if err := m.read(ctx, f.Name, func() ([]byte, error) { return z.part(ctx, f.Name) }); err != nil {
+		if err := m.read(ctx, f.Name, func() ([]byte, error) { return z.content(ctx, f) }); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,9 @@ package ingest
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
+	stdunicode "unicode"
 	"unicode/utf8"
 
 	icu "github.com/gogs/chardet"
@@ -110,7 +113,38 @@ func wideByZeros(data []byte) (encoding.Encoding, string) {
 	case even > len(sample)/50 && odd*20 < even:
 		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), "utf-16be"
 	}
-	return nil, ""
+	return wideEastAsian(sample)
+}
+
+// wideEastAsian finds UTF-16 whose only zero bytes are in its line ends.
+func wideEastAsian(sample []byte) (encoding.Encoding, string) {
+	little, big := eastAsian(sample, binary.LittleEndian), eastAsian(sample, binary.BigEndian)
+	switch {
+	case little == 0 && big == 0:
+		return nil, ""
+	case little >= big:
+		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), "utf-16le"
+	}
+	return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), "utf-16be"
+}
+
+// eastAsian counts line ends and characters of the East Asian scripts in UTF-16; 0 if there is anything else that such a text has not.
+func eastAsian(sample []byte, order binary.ByteOrder) int {
+	n, frequent := 0, 0
+	for i := 0; i+1 < len(sample); i += 2 {
+		switch r := rune(order.Uint16(sample[i:])); {
+		case r == '\n', r == '\r', r == '\t', r >= 0x20 && r < 0x7f, r >= 0x3000 && r < 0x3100:
+			frequent++
+		case stdunicode.In(r, stdunicode.Han, stdunicode.Hangul), r >= 0x2010 && r < 0x2040, r >= 0xff00 && r < 0xffee:
+		default:
+			return 0
+		}
+		n++
+	}
+	if n < 12 {
+		return 0
+	}
+	return 1 + frequent
 }
 
 // mostlyPrintable: of the bytes that aren't zero, nearly all are ASCII text.
@@ -139,7 +173,8 @@ func isISO2022JP(data []byte) bool {
 }
 
 // mostlyUTF8 accepts UTF-8 with a little damage: in any 8-bit encoding valid
-// multi-byte sequences are rare, so three of them outweigh one bad byte.
+// multi-byte sequences are rare, so three of them outweigh one bad byte. What
+// has only UTF-8's form (surrogates, overlong sequences) counts as such, too.
 func mostlyUTF8(data []byte) bool {
 	if utf8.Valid(data) {
 		return true
@@ -152,13 +187,31 @@ func mostlyUTF8(data []byte) bool {
 		}
 		r, n := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && n == 1 {
+			n = formUTF8(data[i:])
+		}
+		if n == 0 {
 			bad++
+			n = 1
 		} else {
 			good++
 		}
 		i += n
 	}
 	return good >= 3*bad
+}
+
+// formUTF8 is the length of the sequence at p if its bytes have the form of UTF-8, else 0.
+func formUTF8(p []byte) int {
+	n := bits.LeadingZeros8(^p[0])
+	if n < 2 || n > 4 || len(p) < n {
+		return 0
+	}
+	for _, c := range p[1:n] {
+		if c&0xc0 != 0x80 {
+			return 0
+		}
+	}
+	return n
 }
 
 // guess judges by statistics: ICU's method first, which is the better one for
@@ -199,10 +252,11 @@ func guess(data []byte) (encoding.Encoding, string) {
 	}
 	for _, name := range names {
 		if enc, name := charset.Lookup(name); enc != nil && name != utf8Name && fits(sample, enc) {
-			return enc, name
+			return lessOdd(sample, enc, name)
 		}
 	}
-	return charset.Lookup("windows-1252")
+	enc, name := charset.Lookup("windows-1252")
+	return lessOdd(sample, enc, name)
 }
 
 // hasC1 reports bytes that are control characters in ISO 8859 and letters or

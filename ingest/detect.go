@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/gabriel-vasile/mimetype"
@@ -32,7 +33,7 @@ func init() {
 		{"odt", readODF}, {"ods", readODF}, {"odp", readODF}, {"doc", readDoc},
 		{"csv", readCSV}, {"tsv", readCSV}, {"json", readJSON}, {"jsonl", readJSON}, {"ipynb", readNotebook},
 		{"image", readPicture},
-		{"eml", readMail}, {"mbox", readMbox},
+		{"eml", readMail}, {"mbox", readMbox}, {"ics", readCalendar},
 		{"zip", readZip}, {"tar", readTar}, {"gzip", readCompressed}, {"bzip2", readCompressed},
 	} {
 		formats[f.kind] = f
@@ -52,16 +53,23 @@ var binaryNames = map[string]string{
 func detect(s *source) (format, error) {
 	kind, err := detectBinary(s)
 	if kind == "" && err == nil {
-		if kind = binaryNames[extOf(s.name)]; kind != "" {
+		if kind = binaryNames[extOf(s.name)]; kind != "" && !exportNames[extOf(s.name)] {
 			return format{}, failf(Corrupt, "%s is named %s but its content is something else; the file is damaged or misnamed", s.name, extOf(s.name))
 		}
 		kind, err = detectText(s)
+		if err != nil && binaryNames[extOf(s.name)] != "" {
+			err = failf(Corrupt, "%s is named %s but its content is something else; the file is damaged or misnamed", s.name, extOf(s.name))
+		}
 	}
 	if err != nil {
 		return format{}, err
 	}
 	return formats[kind], nil
 }
+
+// exportNames are extensions under which programs write other formats on
+// purpose, for Word or Excel to open: HTML, XML, tables as text.
+var exportNames = set(".doc .xls")
 
 func extOf(name string) string { return strings.ToLower(path.Ext(strings.ReplaceAll(name, `\`, "/"))) }
 
@@ -80,8 +88,6 @@ func detectBinary(s *source) (kind string, err error) {
 func signature(data []byte) string {
 	head := data[:min(len(data), 1024)]
 	switch {
-	case isPDF(head):
-		return "pdf"
 	case bytes.HasPrefix(head, []byte(`{\rtf`)):
 		return "rtf"
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
@@ -94,6 +100,8 @@ func signature(data []byte) string {
 		return "bzip2"
 	case isTar(head):
 		return "tar"
+	case isPDF(head): // last: a PDF may be the first thing in an archive
+		return "pdf"
 	}
 	return ""
 }
@@ -105,8 +113,22 @@ func isPDF(head []byte) bool {
 	return i == 0 || i > 0 && !looksLikeMail(string(head[:i]))
 }
 
+// isTar: the mark, or, in archives from before it, the header's checksum.
 func isTar(head []byte) bool {
-	return len(head) >= 512 && bytes.HasPrefix(head[257:], []byte("ustar"))
+	if len(head) < 512 || head[0] == 0 {
+		return false
+	}
+	if bytes.HasPrefix(head[257:], []byte("ustar")) {
+		return true
+	}
+	stated, err := strconv.ParseUint(strings.Trim(string(head[148:156]), " \x00"), 8, 32)
+	sum := uint64(8 * ' ') // the checksum's own field counts as blanks
+	for i, c := range head[:512] {
+		if i < 148 || i >= 156 {
+			sum += uint64(c)
+		}
+	}
+	return err == nil && sum == stated
 }
 
 // detectZip tells office files and books from plain archives by their parts.
@@ -117,7 +139,7 @@ func detectZip(s *source) (kind string, err error) {
 	}
 	has := make(map[string]bool)
 	for _, f := range z.File {
-		has[strings.ToLower(f.Name)] = true
+		has[strings.ToLower(slashes(f.Name))] = true
 	}
 	if has["mimetype"] {
 		mime, err := z.part(context.Background(), "mimetype")
@@ -162,12 +184,15 @@ func (s *source) openZip() (*zipFile, error) {
 
 func (z *zipFile) find(name string) *zip.File {
 	for _, f := range z.File {
-		if strings.EqualFold(f.Name, name) {
+		if strings.EqualFold(slashes(f.Name), name) {
 			return f
 		}
 	}
 	return nil
 }
+
+// slashes is a member's name as the standard wants it: some programs write backslashes.
+func slashes(name string) string { return strings.ReplaceAll(name, `\`, "/") }
 
 // part is a member's content; nil when the container has no such member.
 func (z *zipFile) part(ctx context.Context, name string) ([]byte, error) {
@@ -175,12 +200,17 @@ func (z *zipFile) part(ctx context.Context, name string) ([]byte, error) {
 	if f == nil {
 		return nil, nil
 	}
+	return z.content(ctx, f)
+}
+
+// content is what a member holds.
+func (z *zipFile) content(ctx context.Context, f *zip.File) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, failf(Corrupt, "%s: %s cannot be read (%v); the file is damaged, get a fresh copy", z.s.name, memberName(name), err)
+		return nil, failf(Corrupt, "%s: %s cannot be read (%v); the file is damaged, get a fresh copy", z.s.name, memberName(f.Name), err)
 	}
 	defer r.Close()
-	return z.s.expand(ctx, r, int64(f.CompressedSize64), memberName(name))
+	return z.s.expand(ctx, r, int64(f.CompressedSize64), memberName(f.Name))
 }
 
 // detectOLE reads the directory of a compound file: legacy Office, or the
@@ -215,15 +245,16 @@ var textNames = map[string]string{
 	".html": "html", ".htm": "html", ".xhtml": "html", ".shtml": "html", ".mhtml": "eml", ".mht": "eml",
 	".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".eml": "eml", ".mbox": "mbox",
 	".xml": "xml", ".rss": "xml", ".atom": "xml", ".svg": "xml", ".rdf": "xml", ".xsl": "xml", ".xsd": "xml",
-	".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "txt", ".text": "txt", ".log": "txt", ".rst": "txt", ".adoc": "txt", ".org": "txt",
+	".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "txt", ".text": "txt", ".log": "txt", ".rst": "txt", ".adoc": "txt", ".org": "txt",
 }
 
 var (
-	htmlStart   = regexp.MustCompile(`(?is)^\s*(<\?xml[^>]*\?>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>])`)
-	xmlStart    = regexp.MustCompile(`(?s)^\s*<\?xml\s`)
-	mailHeader  = regexp.MustCompile(`(?i)^(from|to|subject|date|received|return-path|message-id|mime-version|delivered-to|content-type|reply-to|x-[a-z-]+): ?`)
-	mboxStart   = regexp.MustCompile(`^From \S+.* \d{4}(\s|$)`)
-	shellScript = regexp.MustCompile(`^#!\s*/\S+`)
+	htmlStart     = regexp.MustCompile(`(?is)^\s*(<\?xml[^>]*\?>\s*)?(<!--.*?-->\s*)*(<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>])`)
+	xmlStart      = regexp.MustCompile(`(?s)^\s*<\?xml\s`)
+	mailHeader    = regexp.MustCompile(`(?i)^(from|to|subject|date|received|return-path|message-id|mime-version|delivered-to|content-type|reply-to|x-[a-z-]+): ?`)
+	mboxStart     = regexp.MustCompile(`^From \S+.* \d{4}(\s|$)`)
+	calendarStart = regexp.MustCompile(`(?i)^\s*BEGIN:V(CALENDAR|CARD)\s`)
+	shellScript   = regexp.MustCompile(`^#!\s*/\S+`)
 )
 
 // detectText chooses among text formats; it refuses binary data.
@@ -243,6 +274,8 @@ func detectText(s *source) (string, error) {
 		return "code", nil
 	case named == "md", named == "csv", named == "tsv":
 		return named, nil
+	case calendarStart.MatchString(text):
+		return "ics", nil
 	case mboxStart.MatchString(text) && looksLikeMail(text[strings.IndexByte(text, '\n')+1:]):
 		return "mbox", nil
 	case named == "eml", looksLikeMail(text):
@@ -256,10 +289,12 @@ func detectText(s *source) (string, error) {
 		return kind, nil
 	}
 	switch {
-	case named == "jsonl":
+	case named == "jsonl", named == "json":
 		return "txt", nil // not JSON after all
 	case named != "":
 		return named, nil
+	case extOf(s.name) == ".xls":
+		return "tsv", nil
 	case shellScript.MatchString(text):
 		return "code", nil
 	}
@@ -278,7 +313,10 @@ func jsonKind(s *source, text, named string) string {
 	}
 	utf, _ := decode(s.data, "")
 	whole, _, _ := normalise(utf)
-	if !json.Valid([]byte(whole)) {
+	if err := json.Unmarshal([]byte(whole), new(json.RawMessage)); err != nil {
+		if named == "json" && strings.Contains(err.Error(), "max depth") {
+			return "json" // whose reader says so
+		}
 		return ""
 	}
 	if named == "jsonl" {
@@ -322,13 +360,31 @@ func looksBinary(sample []byte) bool {
 	if enc, _ := wideByZeros(sample); enc != nil {
 		return false
 	}
-	control := 0
+	control, zeros := 0, 0
 	for _, c := range sample {
-		if c < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != '\f' && c != 0x1b && c != 0x0b {
+		switch {
+		case c == 0:
+			zeros++
+		case c < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != '\f' && c != 0x1b && c != 0x0b:
 			control++
 		}
 	}
-	return control*20 > len(sample) // random bytes have twice as many
+	if zeros == 0 {
+		return control*20 > len(sample) // random bytes have twice as many
+	}
+	// Text may be padded or set apart with NULs; what is between them is text alone then.
+	return (control+zeros)*20 > len(sample) && (control > 0 || !mostlyUTF8(sample)) || knownBinary(sample)
+}
+
+// knownBinary: a format with a signature that is no text.
+func knownBinary(sample []byte) bool {
+	mime := mimetype.Detect(sample)
+	for m := mime; m != nil; m = m.Parent() {
+		if m.Is("text/plain") {
+			return false
+		}
+	}
+	return !mime.Is("application/octet-stream")
 }
 
 // unreadable says what a binary file is, as far as its signature tells.

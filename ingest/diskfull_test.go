@@ -3,15 +3,20 @@
 package ingest_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ragd/ingest"
 	"ragd/store"
 )
 
@@ -50,7 +55,36 @@ func TestDiskFull(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrDiskFull)
 	require.ErrorContains(t, err, "free some space")
 
+	// An upload: what came while there was room stays, nothing is there by half, and it can go on.
+	require.NoError(t, os.Truncate(ballast, free-8<<20))
+	content := make([]byte, 24<<20)
+	rand.NewChaCha8([32]byte{}).Read(content) //nolint:errcheck // has none
+	upload, _, err := s.CreateUpload(t.Context(), "", store.Upload{Corpus: "c", Path: "upload.bin", Size: int64(len(content))})
+	require.NoError(t, err)
+	at, err := s.AppendUpload(t.Context(), "", upload.ID, 0, bytes.NewReader(content))
+	require.Less(t, at, int64(len(content)))
+	// A server that cannot even write its log any more stops and begins again.
+	require.True(t, errors.Is(err, store.ErrDiskFull) || errors.Is(err, store.ErrUnavailable), "%v", err)
+
 	require.NoError(t, os.Remove(ballast))
+	id := upload.ID
+	require.Eventually(t, func() bool {
+		upload, err = s.Upload(t.Context(), "", id)
+		return !errors.Is(err, store.ErrUnavailable)
+	}, time.Minute, 50*time.Millisecond)
+	require.NoError(t, err)
+	_, err = s.DocumentByPath(t.Context(), "", "c", "upload.bin")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.GreaterOrEqual(t, upload.Received, at)
+	_, err = s.AppendUpload(t.Context(), "", upload.ID, upload.Received, bytes.NewReader(content[upload.Received:]))
+	require.NoError(t, err)
+	upload, err = s.FinishUpload(t.Context(), "", upload.ID, ingest.Candidate{Source: ingest.Source{Corpus: "c", Path: "upload.bin"}, Index: pipeline(s).Index()})
+	require.NoError(t, err)
+	var whole bool
+	require.NoError(t, s.Pool().QueryRow(t.Context(), `SELECT string_agg(p.data, ''::bytea ORDER BY p.seq) = $2 FROM document_versions v
+		JOIN content_pieces p ON p.tenant = v.tenant AND p.sha256 = v.sha256 WHERE v.document = $1`, upload.Document, content).Scan(&whole))
+	require.True(t, whole)
+	require.NoError(t, s.Remove(t.Context(), "", "c", "upload.bin")) // it is no text
 	run(t, s, folder)
 	var live int
 	require.NoError(t, s.Pool().QueryRow(t.Context(), `SELECT count(*) FROM documents WHERE live_version IS NOT NULL`).Scan(&live))

@@ -113,6 +113,10 @@ func FuzzMail(f *testing.F) {
 		[]byte("From a@x Mon Jan  2 15:04:05 2006\nFrom: a@x\nSubject: s\n\nb\n"))
 }
 
+func FuzzCalendar(f *testing.F) {
+	fuzzReader(f, "a.ics", []byte("BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY;X=\"a:b\":Meet\\, all\r\n ing\r\nEND:VEVENT\r\nitem1.TEL:+1\r\n"))
+}
+
 func FuzzData(f *testing.F) {
 	fuzzReader(f, "data", []byte(`{"nbformat":4,"cells":[{"cell_type":"code","source":["a"],"outputs":[{"text":"b"}]}]}`), []byte("{\"a\":[1,{\"b\":\"\\u0000\"}]}\n{\"c\":null}\n"), []byte(`[["x",1e999],{}]`))
 }

@@ -13,7 +13,6 @@ import (
 	"codeberg.org/readeck/go-readability/v2"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"golang.org/x/net/html/charset"
 )
 
 // htmlDepth bounds the recursion over elements; htmlMainLimit is the size above
@@ -48,12 +47,15 @@ func htmlError(s *source, err error) error {
 
 func decodeHTML(s *source, b *builder) string {
 	declared := ""
-	if _, name, certain := charset.DetermineEncoding(s.data[:min(len(s.data), 4096)], ""); certain {
-		declared = name
+	if m := htmlEncoding.FindSubmatch(s.data[:min(len(s.data), 4096)]); m != nil {
+		declared = string(append(m[1], m[2]...))
 	}
 	text, _ := s.plain(b, declared)
 	return text
 }
+
+// htmlEncoding is what a page states: in a meta element, or as XML does.
+var htmlEncoding = regexp.MustCompile(`(?i)<meta\s[^>]*?charset\s*=\s*["']?\s*([a-z0-9._:-]+)|^\s*<\?xml[^>]*encoding\s*=\s*["']([a-z0-9._-]+)`)
 
 // emptyElement is XML's way to close an element at once; an HTML parser takes it
 // for an opening tag, and <title/> would swallow the page.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -18,27 +19,38 @@ const jsonDepth = 200
 // block of its own.
 func readJSON(ctx context.Context, s *source, b *builder) error {
 	text, _ := s.plain(b, "")
-	w := &jsonOutline{b: b, s: s, d: json.NewDecoder(strings.NewReader(text))}
-	w.d.UseNumber()
-	for ctx.Err() == nil {
-		switch err := w.value("", 0); {
-		case errors.Is(err, io.EOF):
-			w.flush()
-			return nil
-		case err != nil:
-			return jsonError(s, err)
+	w := &jsonOutline{b: b, s: s}
+	for len(text) > 0 {
+		n, err := w.values(ctx, text)
+		if err != nil {
+			return err
 		}
-		w.flush()
+		// A line of a log that is no JSON is kept as it is, from where it goes wrong, and the next one goes on.
+		line, rest, _ := strings.Cut(strings.TrimLeft(text[n:], " \t\n"), "\n")
+		b.addClean(Paragraph, 0, strings.TrimSpace(cleanControls(line)))
+		text = rest
 	}
-	return ctx.Err()
+	return nil
 }
 
-func jsonError(s *source, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		return err
+// values reads values up to the end of text or the first thing that is no JSON, and says how far it came.
+func (w *jsonOutline) values(ctx context.Context, text string) (int, error) {
+	w.d = json.NewDecoder(strings.NewReader(text))
+	w.d.UseNumber()
+	for ctx.Err() == nil {
+		err := w.value("", 0)
+		w.flush()
+		var refused *Error
+		switch {
+		case errors.Is(err, io.EOF):
+			return len(text), nil
+		case errors.As(err, &refused):
+			return 0, err
+		case err != nil:
+			return int(w.d.InputOffset()), nil
+		}
 	}
-	return failf(Corrupt, "%s is not valid JSON (%v)", s.name, err)
+	return 0, ctx.Err()
 }
 
 type jsonOutline struct {
@@ -125,8 +137,10 @@ func readNotebook(ctx context.Context, s *source, b *builder) error {
 		Source  multiline `json:"source"`
 		Input   multiline `json:"input"` // nbformat 3
 		Outputs []struct {
-			Text multiline            `json:"text"`
-			Data map[string]multiline `json:"data"`
+			Text  multiline            `json:"text"`
+			Data  map[string]multiline `json:"data"`
+			Error string               `json:"ename"`
+			Value string               `json:"evalue"`
 		} `json:"outputs"`
 	}
 	var book struct {
@@ -152,7 +166,10 @@ func readNotebook(ctx context.Context, s *source, b *builder) error {
 			b.add(Code, 0, string(c.Source+c.Input))
 		}
 		for _, o := range c.Outputs {
-			b.add(Code, 0, string(o.Text+o.Data["text/plain"]))
+			b.add(Code, 0, terminalColours.ReplaceAllString(string(o.Text+o.Data["text/plain"]), ""))
+			if o.Error != "" {
+				b.add(Code, 0, o.Error+": "+o.Value)
+			}
 		}
 	}
 	for _, k := range b.blocks {
@@ -163,6 +180,9 @@ func readNotebook(ctx context.Context, s *source, b *builder) error {
 	}
 	return nil
 }
+
+// terminalColours are the escape sequences by which programs colour what they print.
+var terminalColours = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
 // multiline is a notebook's string: one, or an array of lines. Other values
 // (some outputs hold objects) count as empty.

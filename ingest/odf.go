@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -252,6 +253,16 @@ func repeated(n *node, attr string) int {
 	return 1
 }
 
+// cellValue is what a spreadsheet's cell holds, for those that don't say how it is shown.
+func cellValue(c *node) string {
+	if c.attr("office:value-type") == "percentage" {
+		if v, err := strconv.ParseFloat(c.attr("office:value"), 64); err == nil {
+			return strconv.FormatFloat(100*v, 'g', 15, 64) + "%"
+		}
+	}
+	return cmp.Or(c.attr("office:string-value"), c.attr("office:date-value"), c.attr("office:time-value"), c.attr("office:boolean-value"), c.attr("office:value"))
+}
+
 // sheetCells are a row's cells that hold something.
 func (w *odfWalk) sheetCells(row *node) []sheetCell {
 	var cells []sheetCell
@@ -261,7 +272,7 @@ func (w *odfWalk) sheetCells(row *node) []sheetCell {
 			continue
 		}
 		repeat := repeated(c, "table:number-columns-repeated")
-		if text := w.cell(c); text != "" {
+		if text := cmp.Or(w.cell(c), cellValue(c)); text != "" {
 			for i := range min(repeat, repeatLimit) {
 				cells = append(cells, sheetCell{col + i, text})
 			}

@@ -29,7 +29,7 @@ func (z *zipFile) officeKind() (string, error) {
 func (z *zipFile) hasDir(kind string) bool {
 	dir := map[string]string{"docx": "word/", "pptx": "ppt/", "xlsx": "xl/"}[kind]
 	for _, f := range z.File {
-		if strings.HasPrefix(strings.ToLower(f.Name), dir) {
+		if strings.HasPrefix(strings.ToLower(slashes(f.Name)), dir) {
 			return true
 		}
 	}

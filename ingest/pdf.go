@@ -258,6 +258,7 @@ func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
 		text := strings.TrimRight(raw, "\r\n\x00")
 		if trimmed := strings.TrimSpace(text); trimmed != "" {
 			lead := utf16Len(text[:strings.Index(text, trimmed)])
+			trimmed = p.rightToLeft(tp.TextPage, trimmed, unit+lead)
 			line := pdfLine{text: trimmed}
 			p.measure(tp.TextPage, &line, unit+lead, unit+lead+utf16Len(trimmed)-1)
 			line.words = p.words(tp.TextPage, trimmed, unit+lead)

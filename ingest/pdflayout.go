@@ -420,6 +420,11 @@ func isWordRune(r rune) bool {
 // the end of a longer word.
 var compoundEnds = set("based related specific oriented friendly driven level quality term wide aware")
 
+// participle: "known", "written", "established".
+func participle(word string) bool {
+	return len(word) >= 4 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "en") || strings.HasSuffix(word, "wn"))
+}
+
 func (h hyphenation) join(a, b string) string {
 	joined, hyphened := h.words[bareWord(a+b)], h.words[bareWord(a+"-"+b)]
 	last, _ := utf8.DecodeLastRuneInString(a)
@@ -429,7 +434,7 @@ func (h hyphenation) join(a, b string) string {
 		return a + "-" + b
 	case joined > 0:
 		return a + b
-	case compoundEnds[strings.ToLower(b)] && len(a) >= 4, (a == "self" || a == "non") && len(b) >= 4, b == "edge" && strings.HasSuffix(a, "ing"):
+	case compoundEnds[strings.ToLower(b)] && len(a) >= 4, (a == "self" || a == "non") && len(b) >= 4, strings.EqualFold(a, "well") && participle(b), b == "edge" && strings.HasSuffix(a, "ing"):
 		return a + "-" + b
 	case len(a) >= 4 && len(b) >= 4 && h.words[bareWord(a)] > 0 && h.words[bareWord(b)] > 0: // "mixed-mode"
 		return a + "-" + b

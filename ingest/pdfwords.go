@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -126,6 +127,8 @@ func (p *pdfReader) word(at func(unit int) (pdfBox, bool), text string, from, to
 		w.runs = RunsDown
 	case abs(dy) > 2*abs(dx):
 		w.runs = RunsUp
+	case dx > 0 && strings.ContainsFunc(text, runsLeft) && !strings.ContainsFunc(text, runsRight): // see rightToLeft
+		w.runs = RunsLeft
 	case dx < 0:
 		w.runs = RunsLeft
 		if strings.ContainsFunc(text, runsRight) { // runs both ways, so that its ends may lie in its middle
@@ -138,6 +141,40 @@ func (p *pdfReader) word(at func(unit int) (pdfBox, bool), text string, from, to
 		}
 	}
 	return w, true
+}
+
+// rightToLeft turns words of right-to-left scripts around whose letters PDFium
+// gives from left to right: it takes text that is stored as it is read for text
+// that is stored as it is seen. unit is the UTF-16 index of text in the page's.
+func (p *pdfReader) rightToLeft(tp references.FPDF_TEXTPAGE, text string, unit int) string {
+	if !strings.ContainsFunc(text, runsLeft) {
+		return text
+	}
+	runes := []rune(text)
+	for i := 0; i < len(runes); {
+		j, at := i, unit
+		for j < len(runes) && (runsLeft(runes[j]) || j > i && unicode.IsMark(runes[j])) {
+			unit += utf16Len(string(runes[j]))
+			j++
+		}
+		if j == i {
+			unit += max(utf16Len(string(runes[i])), 1)
+			i++
+			continue
+		}
+		first, ok1 := p.charBox(tp, at)
+		last, ok2 := p.charBox(tp, unit-1)
+		if ok1 && ok2 && last.left > first.left && last.right > first.right {
+			slices.Reverse(runes[i:j])
+		}
+		i = j
+	}
+	return string(runes)
+}
+
+// runsLeft: a letter that is written from right to left.
+func runsLeft(r rune) bool {
+	return unicode.In(r, unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko) && unicode.IsLetter(r)
 }
 
 // runsRight: a letter that is written from left to right.

@@ -123,53 +123,55 @@ func (p *Pipeline) Plan(ctx context.Context, tenant, corpus string, paths []stri
 // it is in the report's Failed.
 func (p *Pipeline) Migrate(ctx context.Context, tenant, corpus string, progress func(Progress)) (Report, error) {
 	var total Report
-	err := func() error {
-		for {
-			r := p.newRun(tenant, corpus, nil, progress)
-			have, err := r.store.Index(ctx, tenant, corpus)
-			switch {
-			case err != nil:
-				return err
-			case have == Index{}:
-				return errors.New("there is no such corpus")
-			case have == p.Index():
-				return nil
-			}
-			shadow, err := r.store.Shadow(ctx, tenant, corpus, p.Index())
-			if err != nil {
-				return err
-			}
-			if shadow.Ready == shadow.Documents {
-				if switched, err := r.store.Switch(ctx, tenant, corpus, p.Index()); err != nil || switched {
-					return err
-				}
-				continue // documents came while this one looked
-			}
-			r.now.Documents, r.now.DocumentsKnown = shadow.Ready, shadow.Documents
-			r.expected = shadow.Documents - shadow.Ready
-			err = r.all(ctx, nil)
-			r.release()
-			total.add(r.report)
-			switch {
-			case err != nil:
-				return err
-			case len(total.Failed) > 0:
-				return fmt.Errorf("%d documents could not be made with %s, so the corpus stays with %s: see why, delete them or mend what is wrong, and migrate again; what is done is kept",
-					len(total.Failed), p.Index().Model, have.Model)
-			}
-			if r.report.Documents == 0 { // another process has the rest in hand
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(idlePoll):
-				}
-			}
+	for {
+		done, err := p.migrate(ctx, tenant, corpus, progress, &total)
+		if err != nil {
+			return total, fmt.Errorf("ingest: migrate corpus %s: %w", corpus, err)
 		}
-	}()
-	if err != nil {
-		err = fmt.Errorf("ingest: migrate corpus %s: %w", corpus, err)
+		if done {
+			return total, nil
+		}
 	}
-	return total, err
+}
+
+// migrate is one round: it makes what is still to be made, or switches when nothing is. done: the corpus has this pipeline's index.
+func (p *Pipeline) migrate(ctx context.Context, tenant, corpus string, progress func(Progress), total *Report) (done bool, err error) {
+	r := p.newRun(tenant, corpus, nil, progress)
+	have, err := r.store.Index(ctx, tenant, corpus)
+	switch {
+	case err != nil:
+		return false, err
+	case have == Index{}:
+		return false, errors.New("there is no such corpus")
+	case have == p.Index():
+		return true, nil
+	}
+	shadow, err := r.store.Shadow(ctx, tenant, corpus, p.Index())
+	if err != nil {
+		return false, err
+	}
+	if shadow.Ready == shadow.Documents { // false: documents came while this one looked
+		return r.store.Switch(ctx, tenant, corpus, p.Index())
+	}
+	r.now.Documents, r.now.DocumentsKnown = shadow.Ready, shadow.Documents
+	r.expected = shadow.Documents - shadow.Ready
+	err = r.all(ctx, nil)
+	r.release()
+	total.add(r.report)
+	switch {
+	case err != nil:
+		return false, err
+	case len(total.Failed) > 0:
+		return false, fmt.Errorf("%d documents could not be made with %s, so the corpus stays with %s: see why, delete them or mend what is wrong, and migrate again; what is done is kept",
+			len(total.Failed), p.Index().Model, have.Model)
+	case r.report.Documents == 0: // another process has the rest in hand
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(idlePoll):
+		}
+	}
+	return false, nil
 }
 
 func (r *Report) add(more Report) {

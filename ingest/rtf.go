@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
@@ -16,6 +17,7 @@ import (
 func readRTF(ctx context.Context, s *source, b *builder) error {
 	r := &rtfReader{b: b, data: s.data, group: rtfGroup{skipUnicode: 1}, fonts: make(map[int]encoding.Encoding)}
 	r.page = codePage(1252)
+	r.utf8 = !isASCII(s.data) && utf8.Valid(s.data) // 8-bit bytes should not be there at all; those who write them mean UTF-8
 	if err := r.run(ctx, s); err != nil {
 		return err
 	}
@@ -28,6 +30,7 @@ func readRTF(ctx context.Context, s *source, b *builder) error {
 type rtfGroup struct {
 	skip        bool // inside a destination that is not text
 	hidden      bool
+	deleted     bool // by a tracked change
 	fontTable   bool
 	info        bool // document properties
 	title       bool
@@ -44,6 +47,7 @@ type rtfReader struct {
 	group    rtfGroup
 	stack    []rtfGroup
 	page     encoding.Encoding
+	utf8     bool // bytes outside ASCII are UTF-8
 	fonts    map[int]encoding.Encoding
 	defining int    // font whose entry of the font table is read
 	raw      []byte // bytes in the current code page not yet decoded
@@ -85,6 +89,10 @@ func (r *rtfReader) run(ctx context.Context, s *source) error {
 			r.control()
 		case '\r', '\n', 0:
 		default:
+			if c >= 0x80 && r.utf8 {
+				r.character()
+				continue
+			}
 			r.byte(c)
 		}
 		if r.b.err != nil {
@@ -93,6 +101,19 @@ func (r *rtfReader) run(ctx context.Context, s *source) error {
 	}
 	r.decodeRaw()
 	return nil
+}
+
+// character is one of UTF-8, whose first byte has been read.
+func (r *rtfReader) character() {
+	_, n := utf8.DecodeRune(r.data[r.pos-1:])
+	text := string(r.data[r.pos-1 : r.pos-1+n])
+	r.pos += n - 1
+	if r.fallback > 0 {
+		r.fallback--
+		return
+	}
+	r.decodeRaw()
+	r.put(text)
 }
 
 // control reads a control word or symbol.
@@ -127,6 +148,10 @@ func (r *rtfReader) control() {
 		return
 	}
 	r.decodeRaw()
+	if r.fallback > 0 && word != "u" && word != "uc" && word != "par" { // a word counts as one character
+		r.fallback--
+		return
+	}
 	r.word(word, n, err == nil)
 }
 
@@ -181,7 +206,7 @@ func (r *rtfReader) word(word string, n int, has bool) {
 	case "outlinelevel":
 		g.heading = min(max(n, -1), 8) + 1
 	case "plain":
-		g.hidden = false
+		g.hidden, g.deleted = false, false
 	case "v":
 		g.hidden = !has || n != 0
 	case "ansicpg":
@@ -225,8 +250,12 @@ func (r *rtfReader) word(word string, n int, has bool) {
 		r.put("”")
 	case "bullet":
 		r.put("•")
-	case "shptxt", "fldrslt", "upr", "ud":
+	case "shptxt", "fldrslt", "ud":
 		g.skip = false
+	case "upr": // the same text twice: for old readers, then, in a group \ud, for those that know Unicode
+		g.skip = true
+	case "deleted":
+		g.deleted = !has || n != 0
 	default:
 		if rtfDestinations[word] {
 			g.skip = true
@@ -275,7 +304,7 @@ func (r *rtfReader) put(s string) {
 	case r.group.title:
 		r.title.WriteString(s)
 		r.b.title = r.title.String()
-	case r.group.skip || r.group.hidden:
+	case r.group.skip || r.group.hidden || r.group.deleted:
 	default:
 		r.text.WriteString(s)
 	}

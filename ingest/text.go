@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -64,9 +65,23 @@ func step(p []byte) (n int, repl string) {
 	}
 	r, n := utf8.DecodeRune(p)
 	if r == utf8.RuneError {
+		if high, ok := surrogate(p); ok { // some programs write UTF-16's halves as if they were characters
+			if low, ok := surrogate(p[3:]); ok && utf16.DecodeRune(high, low) != utf8.RuneError {
+				return 6, string(utf16.DecodeRune(high, low))
+			}
+			return 3, "\uFFFD"
+		}
 		return n, "\uFFFD"
 	}
 	return n, string(p[:n])
+}
+
+// surrogate is the half of a UTF-16 pair that p begins with, written in three bytes.
+func surrogate(p []byte) (rune, bool) {
+	if len(p) < 3 || p[0] != 0xed || p[1] < 0xa0 || p[1] > 0xbf || p[2]&0xc0 != 0x80 {
+		return 0, false
+	}
+	return 0xd000 | rune(p[1]&0x3f)<<6 | rune(p[2]&0x3f), true
 }
 
 var asciiStrings = func() (t [0x80]string) {

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -114,9 +115,13 @@ func qualified(n xml.Name) string {
 // tree. Entities that a document defines are never expanded: a reference to
 // one is an error, so that neither files nor the network can be reached.
 func xmlElements(ctx context.Context, s *source, data []byte, descend func(name string) bool, visit func(*node) error) error {
-	r := &contextReader{ctx: ctx, data: data}
-	d := xml.NewDecoder(r)
-	d.CharsetReader = charset.NewReaderLabel
+	label := charset.NewReaderLabel
+	if enc, _ := byOrderMark(data); enc != nil { // office formats may be UTF-16
+		data = transcode(data, enc)
+		label = func(_ string, in io.Reader) (io.Reader, error) { return in, nil }
+	}
+	d := xml.NewDecoder(&contextReader{ctx: ctx, data: bytes.TrimPrefix(data, []byte("\ufeff"))})
+	d.CharsetReader = label
 	for {
 		t, err := d.Token()
 		if errors.Is(err, io.EOF) {
