@@ -58,6 +58,7 @@ type citer struct {
 	spare     []retrieve.Scored // found and not in the prompt, most relevant first
 	question  string            // what stands in it need not stand in a source
 	computed  []arith.Number    // results that the engine has computed
+	from      []Computation     // the same with their operands
 	evidence  []evidence        // of each source
 	byRank    []int             // indices of sources, the most relevant first
 	weights   weights
@@ -86,6 +87,7 @@ func newCiter(sources []Source, spare []retrieve.Scored, question string, comput
 	for _, s := range sources {
 		c.evidence = append(c.evidence, newEvidence(s.Passage.Text, question))
 	}
+	c.from = computed
 	for _, x := range computed {
 		c.computed = append(c.computed, arith.Find(x.Result)...)
 	}
@@ -239,7 +241,56 @@ func (c *citer) choose(statement string) ([]choice, []verify.Fact, float64) {
 	if len(missing) > 0 || len(chosen) == 0 {
 		return nil, missing, most
 	}
-	return chosen, nil, most
+	return c.withOperands(statement, want, chosen), nil, most
+}
+
+// withOperands adds the sentences in which the operands of a calculation stand to the spans of a statement that names its result: a reader must be able
+// to check it. A number that stands in several places is taken from the sentence that has most in common with the statement.
+func (c *citer) withOperands(statement string, want map[string]float64, chosen []choice) []choice {
+	for _, x := range c.from {
+		if !holdsNumber(statement, x.Result) {
+			continue
+		}
+		for _, o := range x.Operands {
+			held := slices.ContainsFunc(chosen, func(s choice) bool { return holdsNumber(c.sources[s.source].Passage.Text[s.start:s.end], o.Text) })
+			if o.Marker == 0 || held {
+				continue
+			}
+			if s, found := c.sentenceWith(o.Text, want); found {
+				chosen = append(chosen, s)
+			}
+		}
+	}
+	return chosen
+}
+
+// sentenceWith returns the sentence with a number that holds most of want, the most relevant one among equals.
+func (c *citer) sentenceWith(number string, want map[string]float64) (best choice, found bool) {
+	for _, i := range c.byRank {
+		text := c.sources[i].Passage.Text
+		for k, s := range c.evidence[i].sentences {
+			if len(c.evidence[i].terms[k]) == 0 || !holdsNumber(text[s.Start:s.End], number) {
+				continue
+			}
+			one := evidence{sentences: c.evidence[i].sentences[k : k+1], terms: c.evidence[i].terms[k : k+1]}
+			if x := one.supports(want); !found || x.share > best.share {
+				best, found = choice{x, i}, true
+			}
+		}
+	}
+	return best, found
+}
+
+// holdsNumber reports whether a number of text has the value that another text writes down.
+func holdsNumber(text, number string) bool {
+	for _, n := range arith.Find(number) {
+		for _, m := range arith.Find(text) {
+			if m.Value.Cmp(n.Value) == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // check judges a statement by the passages that it is cited to; nil when there are none.

@@ -121,6 +121,20 @@ func TestAComputedResultNeedsNoSource(t *testing.T) {
 	require.Empty(t, found)
 }
 
+func TestAComputedResultIsCitedToEachOperand(t *testing.T) {
+	const home = "Children under 3,000 days stay at home. Halden pays a yearly home-office allowance of 3,000 NOK."
+	s := sources(study, home)
+	operands := operandsOf("What is the total of the learning budget and the home-office allowance?", s)
+	x, ok := computed(`{"operation":"add","operands":["15000","3000"]}`, operands)
+	require.True(t, ok)
+	c := newCiter(s, nil, "", []Computation{x})
+	shown, found := c.push("The total of the learning budget and the home-office allowance is 18,000 NOK. [1]")
+	require.Equal(t, "The total of the learning budget and the home-office allowance is 18,000 NOK. [2][1]", shown)
+	require.Len(t, found, 2)
+	require.Equal(t, "Halden pays a yearly home-office allowance of 3,000 NOK.", found[0].Quote)
+	require.Equal(t, "Each employee has a learning budget of 15,000 NOK and five working days per year.", found[1].Quote)
+}
+
 func TestEvidenceOfRetrieval(t *testing.T) {
 	logit := func(x float32) *float32 { return &x }
 	e := evidenceOf("unused vacation days", []retrieve.Scored{
