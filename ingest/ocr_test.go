@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"image"
 	"image/png"
@@ -169,4 +170,57 @@ func TestPicture(t *testing.T) {
 	}
 	_, err = Parse(t.Context(), "a.dat", random[:], Limits{})
 	require.ErrorIs(t, err, ErrUnsupported)
+}
+
+// tiffOf is a fax: pages of white pixels, each with a directory that names the next one.
+func tiffOf(pages int) []byte {
+	const width, height, entries = 64, 32, 8
+	out := []byte("II*\x00\x00\x00\x00\x00")
+	link := 4 // where the place of the next directory is told
+	le := binary.LittleEndian
+	for range pages {
+		strip := len(out)
+		out = append(out, bytes.Repeat([]byte{255}, width*height)...)
+		le.PutUint32(out[link:], uint32(len(out)))
+		out = le.AppendUint16(out, entries)
+		for _, e := range [entries][2]uint32{{256, width}, {257, height}, {258, 8}, {259, 1}, {262, 1}, {273, uint32(strip)}, {278, height}, {279, width * height}} {
+			out = le.AppendUint16(out, uint16(e[0]))
+			out = le.AppendUint16(out, 4)
+			out = le.AppendUint32(le.AppendUint32(out, 1), e[1])
+		}
+		link = len(out)
+		out = le.AppendUint32(out, 0)
+	}
+	return out
+}
+
+// TestTIFF: all pages of a fax are read.
+func TestTIFF(t *testing.T) {
+	fax := tiffOf(3)
+	d, err := Parse(t.Context(), "fax.tif", fax, Limits{OCR: &OCR{Command: fakeTesseract(t, fakeTSV)}})
+	require.NoError(t, err)
+	requireSound(t, d)
+	require.Len(t, d.Pages, 3)
+	require.Equal(t, "Paid holidays\n\nNext", d.Text[d.Pages[2].Start:d.Pages[2].End])
+	require.Equal(t, 3, d.Geometry.Pages[2].Number)
+	_, err = Parse(t.Context(), "fax.tif", fax, Limits{})
+	require.ErrorIs(t, err, ErrUnsupported, "OCR is off")
+	_, err = Parse(t.Context(), "fax.tif", fax, Limits{OCR: &OCR{Command: fakeTesseract(t, fakeTSV), Pages: 2}})
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = Parse(t.Context(), "fax.tif", fax[:20], Limits{OCR: &OCR{Command: "/nowhere"}})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, Corrupt, e.Class)
+}
+
+func FuzzTIFF(f *testing.F) {
+	f.Add(tiffOf(2))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if isTIFF(data) {
+			frames, err := pictureFrames(&source{name: "a.tif", data: data, budget: &budget{Limits: fuzzLimits.withDefaults()}})
+			if err == nil && len(frames) == 0 {
+				t.Fatal("no pages and no error")
+			}
+		}
+	})
 }
