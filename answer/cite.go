@@ -57,8 +57,7 @@ type citer struct {
 	sources   []Source          // of the prompt, then those that the second look added
 	spare     []retrieve.Scored // found and not in the prompt, most relevant first
 	question  string            // what stands in it need not stand in a source
-	computed  []arith.Number    // results that the engine has computed
-	from      []Computation     // the same with their operands
+	from      []Computation     // calculations that the engine has done
 	evidence  []evidence        // of each source
 	byRank    []int             // indices of sources, the most relevant first
 	weights   weights
@@ -88,9 +87,6 @@ func newCiter(sources []Source, spare []retrieve.Scored, question string, comput
 		c.evidence = append(c.evidence, newEvidence(s.Passage.Text, question))
 	}
 	c.from = computed
-	for _, x := range computed {
-		c.computed = append(c.computed, arith.Find(x.Result)...)
-	}
 	c.weights = weigh(c.evidence)
 	c.byRank = make([]int, len(sources))
 	for i := range c.byRank {
@@ -319,7 +315,25 @@ func (c *citer) missing(statement string, spans []choice) []verify.Fact {
 		p := &c.sources[x.source].Passage
 		held.WriteString(p.Title + "\n" + p.Heading + "\n" + p.Path + "\n" + p.Text[x.start:x.end] + "\n")
 	}
-	return verify.Missing(statement, held.String(), c.question, c.computed...)
+	return verify.Missing(statement, held.String(), c.question, c.results(statement)...)
+}
+
+// results are the computed numbers that a statement may name: not those that it gives another unit.
+func (c *citer) results(statement string) []arith.Number {
+	var all []arith.Number
+	for _, x := range c.from {
+		for _, result := range arith.Find(x.Result) {
+			wrong := false
+			for _, n := range arith.Find(statement) {
+				u := unitOf(statement, n.Start, n.End)
+				wrong = wrong || n.Value.Cmp(result.Value) == 0 && u != "" && len(x.Units) > 0 && !slices.Contains(x.Units, u)
+			}
+			if !wrong {
+				all = append(all, result)
+			}
+		}
+	}
+	return all
 }
 
 // lookAgain searches all passages of the prompt for what the chosen spans lack, before a statement loses its citation: first for one span that holds

@@ -1,11 +1,15 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"ragd/arith"
 	"ragd/llm"
@@ -19,6 +23,7 @@ type Computation struct {
 	Result     string
 	Exact      bool // Result is not rounded
 	Operands   []Operand
+	Units      []string // in which Result can be meant; none when that is not known
 }
 
 // Operand is a number of a calculation with the place where it was read; Marker is 0 for one of the question.
@@ -28,6 +33,58 @@ type Operand struct {
 	Passage     retrieve.PassageID
 	SourceStart int // bytes in the document's normalised text
 	SourceEnd   int
+	Units       []string // that the number has where it stands
+}
+
+// units are the words that say what a number counts, by the form in which they are compared. Codes of currencies are added.
+var units = map[string]string{"%": "percent", "percent": "percent", "prozent": "percent", "year": "year", "jahr": "year", "jahre": "year", "month": "month", "monat": "month", "monate": "month",
+	"week": "week", "woche": "week", "wochen": "week", "day": "day", "tag": "day", "tage": "day", "hour": "hour", "stunde": "hour", "stunden": "hour", "minute": "minute", "minuten": "minute",
+	"second": "second", "km": "km", "kilometre": "km", "kilometer": "km", "mile": "mile", "m": "m", "metre": "m", "meter": "m", "kg": "kg", "gram": "g", "tonne": "tonne",
+	"kb": "kb", "mb": "mb", "gb": "gb", "tb": "tb", "person": "person", "people": "person", "employee": "person", "€": "eur", "$": "usd", "£": "gbp"}
+
+// currency is a code like NOK.
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// unitOf returns what the number at [start, end) of text counts: a unit among the three words after it, or a sign before it; "" when it says none.
+func unitOf(text string, start, end int) string {
+	if r, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text[:start], " ")); units[string(r)] != "" && unicode.IsSymbol(r) {
+		return units[string(r)]
+	}
+	rest, _, _ := strings.Cut(text[end:], "\n")
+	if strings.HasPrefix(rest, "%") {
+		return "percent"
+	}
+	for i, word := range strings.Fields(rest) {
+		bare := strings.TrimRight(word, ".,;:!?)")
+		lower := strings.ToLower(bare)
+		switch u := cmp.Or(units[lower], units[strings.TrimSuffix(lower, "s")]); {
+		case i > 2, strings.ContainsAny(word, "|("), len(arith.Find(word)) > 0:
+			return ""
+		case u != "":
+			return u
+		case currency.MatchString(bare):
+			return strings.ToLower(bare)
+		case bare != word: // the end of a clause
+			return ""
+		}
+	}
+	return ""
+}
+
+// sameUnit returns the units that all operands have which have any; false when there is none.
+func sameUnit(operands []Operand) ([]string, bool) {
+	var common []string
+	known := false
+	for _, o := range operands {
+		switch {
+		case len(o.Units) == 0:
+		case !known:
+			common, known = o.Units, true
+		default:
+			common = slices.DeleteFunc(slices.Clone(common), func(u string) bool { return !slices.Contains(o.Units, u) })
+		}
+	}
+	return common, !known || len(common) > 0
 }
 
 // asksToCompute is what a question says that asks for more than a number that a document states.
@@ -99,16 +156,22 @@ func (r *run) complete(ctx context.Context, q llm.Request) (string, error) {
 // operandsOf returns the numbers of the sources, in their order, and of the question, each value once.
 func operandsOf(question string, sources []Source) []Operand {
 	var all []Operand
-	seen := map[string]bool{}
+	place := map[string]int{}
 	add := func(text string, o Operand, at int) {
 		for _, n := range arith.Find(text) {
-			if key := n.Value.RatString(); !seen[key] && len(all) < maxCandidates {
-				seen[key] = true
+			key := n.Value.RatString()
+			i, seen := place[key]
+			if !seen && len(all) < maxCandidates {
+				i = len(all)
+				place[key] = i
 				o.Text, _ = arith.Format(n.Value, 6)
 				if o.Marker > 0 {
 					o.SourceStart, o.SourceEnd = at+n.Start, at+n.End
 				}
 				all = append(all, o)
+			}
+			if u := unitOf(text, n.Start, n.End); u != "" && i < len(all) && !slices.Contains(all[i].Units, u) && (seen || place[key] == i) {
+				all[i].Units = append(all[i].Units, u)
 			}
 		}
 	}
@@ -172,6 +235,13 @@ func computed(text string, known []Operand) (Computation, bool) {
 		c.Expression = fmt.Sprintf("(%[2]s - %[1]s) / %[1]s * 100", v[0], v[1])
 	default:
 		return Computation{}, false
+	}
+	switch chosen.Operation {
+	case "add", "subtract", "average": // days are not added to kroner
+		var ok bool
+		if c.Units, ok = sameUnit(c.Operands); !ok {
+			return Computation{}, false
+		}
 	}
 	value, err := arith.Eval(c.Expression)
 	if err != nil || value.Num().BitLen() > 64 {

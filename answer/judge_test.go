@@ -135,6 +135,35 @@ func TestAComputedResultIsCitedToEachOperand(t *testing.T) {
 	require.Equal(t, "Each employee has a learning budget of 15,000 NOK and five working days per year.", found[1].Quote)
 }
 
+func TestOnlyNumbersOfOneKindAreAdded(t *testing.T) {
+	s := sources("| 5 to 10 years | 2 months | 3 months |\n| More than 10 years | 3 months | 4 months |", "It costs € 12 or 15,000 NOK. Every employee has 27 paid vacation days, and five extra days from 60.")
+	operands := operandsOf("What is the difference after 12 years, in months?", s)
+	of := map[string][]string{}
+	for _, o := range operands {
+		of[o.Text] = o.Units
+	}
+	require.Equal(t, []string{"year", "eur"}, of["12"])
+	require.Equal(t, []string{"year"}, of["10"])
+	require.Equal(t, []string{"month"}, of["3"])
+	require.Equal(t, []string{"nok"}, of["15000"])
+	require.Equal(t, []string{"day"}, of["27"])
+	require.Equal(t, []string{"day"}, of["5"], "five, and 5 of a range, which says nothing")
+	require.Empty(t, of["60"])
+
+	_, ok := computed(`{"operation":"add","operands":["27","15000"]}`, operands)
+	require.False(t, ok, "days and kroner")
+	years, ok := computed(`{"operation":"subtract","operands":["12","10"]}`, operands)
+	require.True(t, ok)
+	require.Equal(t, []string{"year"}, years.Units)
+	months, ok := computed(`{"operation":"subtract","operands":["4","3"]}`, operands)
+	require.True(t, ok)
+	for text, fine := range map[string]bool{"The difference is 2 months. [1]": false, "The notice by Halden is 1 month longer after 10 years. [1]": true} {
+		c := newCiter(sources("After more than 10 years the notice by Halden is 4 months, the other 3 months: the difference."), nil, "", []Computation{years, months})
+		_, found := c.push(text)
+		require.Equal(t, fine, len(found) > 0, text)
+	}
+}
+
 func TestEvidenceOfRetrieval(t *testing.T) {
 	logit := func(x float32) *float32 { return &x }
 	e := evidenceOf("unused vacation days", []retrieve.Scored{
