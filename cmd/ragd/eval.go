@@ -23,6 +23,7 @@ type evalCmd struct {
 	Vary      evalVaryCmd      `cmd:"" help:"Put the questions of a set differently: other words, a misspelt word, passages in another order or among others."`
 	Judge     evalJudgeCmd     `cmd:"" help:"Let the model say which of two runs answers better, in both orders, and report its biases."`
 	Fit       evalFitCmd       `cmd:"" help:"Fit the coefficients of abstention or of the groundedness checker on the tuning part of results."`
+	Latency   evalLatencyCmd   `cmd:"" help:"How long searching takes in corpora of several sizes, made for it."`
 	Grounded  evalGroundedCmd  `cmd:"" help:"Measure statements that people judged against their sources."`
 }
 
