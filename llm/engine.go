@@ -55,6 +55,7 @@ type Config struct {
 	Float         bool          // dequantize weights to f32: exact and slow
 	PrefixFile    string        // keeps the pages of the prompts that were used last over a restart; "": none
 	PrefixBytes   int64         // bound of that file; 0: 256 MiB
+	Base          bool          // a model without a chat template will do: Chat returns nil, then
 	Logger        *slog.Logger  // nil: silent
 }
 
@@ -110,7 +111,7 @@ func open(path string, c Config) (*Engine, error) {
 	read := make(chan struct{})
 	go func() { // beside the weights: a large vocabulary takes one thread a fifth of a second
 		defer close(read)
-		words, wordsErr = readLanguage(f)
+		words, wordsErr = readLanguage(f, c.Base)
 	}()
 	defer func() { <-read }() // before f is closed
 	shape, err := model.ReadConfig(f)
@@ -163,9 +164,12 @@ type language struct {
 	chat *chat.Template
 }
 
-func readLanguage(f *gguf.File) (l language, err error) {
-	if l.tok, err = tokenizer.FromGGUF(f); err == nil {
-		l.chat, err = chat.FromGGUF(f, l.tok)
+func readLanguage(f *gguf.File, base bool) (l language, err error) {
+	if l.tok, err = tokenizer.FromGGUF(f); err != nil {
+		return l, err
+	}
+	if l.chat, err = chat.FromGGUF(f, l.tok); base {
+		err = nil
 	}
 	return l, err
 }

@@ -29,6 +29,9 @@ type chatRequest struct {
 	MaxCompletionTokens int                `json:"max_completion_tokens"`
 	Temperature         *float32           `json:"temperature"`
 	TopP                float32            `json:"top_p"`
+	TopK                int                `json:"top_k"`              // vLLM's; 0 and -1: all
+	MinP                float32            `json:"min_p"`              // vLLM's
+	RepetitionPenalty   float32            `json:"repetition_penalty"` // vLLM's; 0 and 1: off
 	Seed                int64              `json:"seed"`
 	Stop                json.RawMessage    `json:"stop"`
 	PresencePenalty     float32            `json:"presence_penalty"`
@@ -195,7 +198,8 @@ func (r chatRequest) check(outputTokens int) error {
 	if r.Temperature != nil {
 		temperature = *r.Temperature
 	}
-	return errors.Join(between("temperature", temperature, 0, 2), between("top_p", r.TopP, 0, 1),
+	return errors.Join(between("temperature", temperature, 0, 2), between("top_p", r.TopP, 0, 1), between("top_k", float32(r.TopK), -1, 1<<24),
+		between("min_p", r.MinP, 0, 1), between("repetition_penalty", r.RepetitionPenalty, 0, 10),
 		between("presence_penalty", r.PresencePenalty, -2, 2), between("frequency_penalty", r.FrequencyPenalty, -2, 2))
 }
 

@@ -77,7 +77,8 @@ func (s *Server) vocabulary() int {
 
 // sampling says how tokens are chosen from a vocabulary of a size.
 func (r chatRequest) sampling(vocabulary int) (sample.Params, error) {
-	p := sample.Params{Temperature: 1, TopP: r.TopP, Seed: uint64(r.Seed), PresencePenalty: r.PresencePenalty, FrequencyPenalty: r.FrequencyPenalty}
+	p := sample.Params{Temperature: 1, TopP: r.TopP, TopK: max(r.TopK, 0), MinP: r.MinP, Seed: uint64(r.Seed),
+		RepetitionPenalty: r.RepetitionPenalty, PresencePenalty: r.PresencePenalty, FrequencyPenalty: r.FrequencyPenalty}
 	if r.Temperature != nil {
 		p.Temperature = *r.Temperature
 	}

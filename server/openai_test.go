@@ -126,6 +126,9 @@ func TestChatRefuses(t *testing.T) {
 		`{` + user + `,"temperature":-0.1}`:                                 "temperature",
 		`{` + user + `,"top_p":2}`:                                          "top_p",
 		`{` + user + `,"presence_penalty":3}`:                               "presence_penalty",
+		`{` + user + `,"top_k":-2}`:                                         "top_k",
+		`{` + user + `,"min_p":2}`:                                          "min_p",
+		`{` + user + `,"repetition_penalty":-1}`:                            "repetition_penalty",
 		`{` + user + `,"max_tokens":-1}`:                                    "max_tokens",
 		`{` + user + `,"stop":5}`:                                           "stop",
 		`{` + user + `,"stop":["a","b","c","d","e"]}`:                       "at most 4",
@@ -189,6 +192,16 @@ func TestEmbeddings(t *testing.T) {
 func TestChatChoicesLogProbsAndSchemas(t *testing.T) {
 	h := serve(t, sample, server.Config{})
 	const user = `{"messages":[{"role":"user","content":"x"}],"max_completion_tokens":24,`
+	// Every cut-off that leaves one token makes sampling greedy.
+	content := func(body string) any {
+		return h.post("/v1/chat/completions", user+body).json(t)["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"]
+	}
+	greedy := content(`"temperature":0}`)
+	require.NotEqual(t, greedy, content(`"temperature":1,"seed":7}`))
+	for _, one := range []string{`"top_k":1`, `"min_p":1`, `"top_p":1e-9`} {
+		require.Equal(t, greedy, content(`"temperature":1,"seed":7,`+one+`}`), one)
+	}
+	require.NotEqual(t, greedy, content(`"temperature":0,"repetition_penalty":10}`))
 	// Several answers, with log-probabilities; whole and as a stream they are the same.
 	const request = user + `"n":3,"seed":7,"temperature":1,"logprobs":true,"top_logprobs":2,"max_tokens":999`
 	whole := h.post("/v1/chat/completions", request+`}`).json(t)["choices"].([]any)

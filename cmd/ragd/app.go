@@ -37,6 +37,7 @@ type app struct {
 	embedder *embed.Encoder
 	reranker *embed.Reranker
 	db       *store.Store
+	cluster  *localpg.Cluster // the private database; nil with DATABASE_URL
 	engine   *llm.Engine
 }
 
@@ -159,12 +160,23 @@ func (a *app) openModel(ctx context.Context) (*llm.Engine, error) {
 	if err := os.MkdirAll(a.DataDir, 0o700); err != nil { // the engine does without the file, then
 		a.log.Info("prefixes are not kept", "reason", err)
 	}
-	a.engine, err = llm.Open(path, llm.Config{Pool: a.workers(), ContextTokens: a.Context, KV: a.kv(), PrefixFile: a.prefixFile(), Logger: a.log})
+	a.engine, err = llm.Open(path, llm.Config{Pool: a.workers(), ContextTokens: a.contextTokens(), KV: a.kv(), PrefixFile: a.prefixFile(), Logger: a.log})
 	if err != nil {
 		return nil, err
 	}
 	a.onClose("engine", a.engine.Close)
 	return a.engine, nil
+}
+
+// defaultContext is that of --context.
+const defaultContext = 4096
+
+// contextTokens is the context to open a model with. The default is 0 there, so that a model with a shorter one of its own can be used.
+func (a *app) contextTokens() int {
+	if a.Context == defaultContext {
+		return 0
+	}
+	return a.Context
 }
 
 // openEmbedder loads the embedding model.
@@ -297,6 +309,7 @@ func (a *app) databaseURL(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	a.cluster = cluster
 	a.onClose("database", cluster.Stop)
 	return cluster.URL(), nil
 }

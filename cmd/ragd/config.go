@@ -25,7 +25,7 @@ type globals struct {
 	Embedder      string        `help:"Embedding model. A corpus keeps the model that it was built with." env:"RAGD_EMBEDDER" group:"settings"`
 	Reranker      string        `help:"Cross-encoder that reads the best candidates again; 'none' turns it off." env:"RAGD_RERANKER" group:"settings"`
 	Threads       int           `help:"Worker threads. 0: what the machine or its container allows." env:"RAGD_THREADS" group:"settings"`
-	Context       int           `help:"Context window in tokens." env:"RAGD_CONTEXT" default:"4096" group:"settings"`
+	Context       int           `help:"Context window in tokens; by default at most the model's own." env:"RAGD_CONTEXT" default:"4096" group:"settings"`
 	KV            string        `help:"Element type of the key/value cache (auto: int16; mixed: 16-bit keys and 8-bit values; auto is f32 with probe --float)." env:"RAGD_KV" enum:"auto,int16,mixed,f16,f32,int8" default:"auto" group:"settings"`
 	OCR           string        `help:"Read scanned pages with the program tesseract: auto (where it is installed) or off." env:"RAGD_OCR" enum:"auto,off" default:"auto" name:"ocr" group:"settings"`
 	OCRLanguage   string        `help:"Languages of scanned pages, such as eng+deu. Empty: those that tesseract has, at most four." env:"RAGD_OCR_LANGUAGE" name:"ocr-language" group:"settings"`

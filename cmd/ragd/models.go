@@ -17,6 +17,8 @@ type modelsCmd struct {
 	Verify modelsVerifyCmd `cmd:"" help:"Compare models on this machine with their checksums."`
 	Probe  modelsProbeCmd  `cmd:"" help:"Run one model on JSON lines: tokens, logits, vectors, scores."`
 
+	Generate modelsGenerateCmd `cmd:"" help:"Let one model write, with every way to choose its tokens."`
+
 	Inspect  modelsInspectCmd  `cmd:"" help:"Show what a model is and what it costs on this machine: memory, speed limit, attention."`
 	Convert  modelsConvertCmd  `cmd:"" help:"Make a GGUF file from a Hugging Face folder or an ONNX encoder."`
 	Quantize modelsQuantizeCmd `cmd:"" help:"Make a smaller GGUF file and measure what that cost in quality."`

@@ -73,6 +73,9 @@ func parseSchema(data []byte) (*jsonValue, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	v, err := parseValue(d, 0)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("unexpected end of the JSON")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func TestJSONSchema(t *testing.T) {
 
 func TestJSONSchemaRefusals(t *testing.T) {
 	for text, message := range map[string]string{
-		``: "EOF", `{`: "EOF", `5`: "must be an object", `false`: "must be an object", `{} {}`: "after the end", `{"type":"string","type":"null"}`: "twice",
+		``: "unexpected end", `{`: "unexpected end", `5`: "must be an object", `false`: "must be an object", `{} {}`: "after the end", `{"type":"string","type":"null"}`: "twice",
 		`{"type":"text"}`: "type must be", `{"type":[]}`: "type must be", `{"type":"string","pattern":"a*"}`: `"pattern" is not supported`, `{"oneOf":[true]}`: `"oneOf"`,
 		`{"type":"string","format":"date"}`: `"format"`, `{"type":"number","minimum":3}`: "needs the type integer", `{"minLength":3}`: "needs the type string",
 		`{"type":"string","minLength":3,"maxLength":2}`: "not above", `{"type":"string","maxLength":100000}`: "from 0 to", `{"type":"string","maxLength":-1}`: "from 0 to",

@@ -8,18 +8,23 @@ import (
 
 // Hypothesis is a finished or unfinished answer of a beam search.
 type Hypothesis struct {
-	Tokens   []int32   // including the end token, if it ended with one
-	LogProbs []float32 // the model's own
-	Sum      float64   // of the log-probabilities among the tokens that were allowed; without masks, of LogProbs
+	Tokens   []int32         // including the end token, if it ended with one
+	LogProbs []float32       // the model's own
+	Tops     [][]Alternative // per token, the model's own; nil unless Beams.Alternatives asks for them
+	Sum      float64         // of the log-probabilities among the tokens that were allowed; without masks, of LogProbs
 	Ended    bool
 }
 
-func (h Hypothesis) extend(e Extension, sum float64) Hypothesis {
-	return Hypothesis{
+func (h Hypothesis) extend(e Extension, top []Alternative, sum float64) Hypothesis {
+	next := Hypothesis{
 		Tokens:   append(slices.Clone(h.Tokens), e.Token),
 		LogProbs: append(slices.Clone(h.LogProbs), e.LogProb),
 		Sum:      sum,
 	}
+	if top != nil {
+		next.Tops = append(slices.Clone(h.Tops), top)
+	}
+	return next
 }
 
 // Extension says that a live beam continues the beam Parent of the step before with Token.
@@ -37,6 +42,7 @@ type Beams struct {
 	Width         int
 	LengthPenalty float64
 	End           func(id int32) bool // end-of-generation tokens
+	Alternatives  int                 // to remember per token
 
 	live  []Hypothesis
 	ended []Hypothesis
@@ -60,7 +66,11 @@ func (b *Beams) Step(rows [][]float32, masks [][]uint64) []Extension {
 	live := b.Live()
 	var options []option
 	var scratch []float32
+	tops := make([][]Alternative, len(rows))
 	for i, logits := range rows {
+		if b.Alternatives > 0 {
+			tops[i] = Top(logits, b.Alternatives)
+		}
 		z := logSumExp(logits)
 		allowed := z
 		if masks != nil && masks[i] != nil {
@@ -82,7 +92,7 @@ func (b *Beams) Step(rows [][]float32, masks [][]uint64) []Extension {
 	var next []Hypothesis
 	var chosen []Extension
 	for rank, o := range options[:min(len(options), 2*b.Width)] {
-		h := live[o.Parent].extend(o.Extension, o.sum)
+		h := live[o.Parent].extend(o.Extension, tops[o.Parent], o.sum)
 		switch {
 		case b.End(o.Token):
 			if rank < b.Width { // an end that is not among the best is no answer

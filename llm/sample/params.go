@@ -24,6 +24,11 @@ type Params struct {
 // Greedy reports whether the choice needs no random number.
 func (p Params) Greedy() bool { return p.Temperature < minTemperature }
 
+// Penalises reports whether earlier tokens change the choice.
+func (p Params) Penalises() bool {
+	return p.RepetitionPenalty != 0 && p.RepetitionPenalty != 1 || p.PresencePenalty != 0 || p.FrequencyPenalty != 0
+}
+
 // minTemperature is the temperature below which dividing by it only loses precision; vLLM uses the same bound.
 const minTemperature = 1e-5
 

@@ -54,13 +54,9 @@ func (s *Sampler) Sample(logits []float32, mask []uint64, position int) int32 {
 
 // Accept counts a generated token for the penalties.
 func (s *Sampler) Accept(id int32) {
-	if s.penalises() {
+	if s.p.Penalises() {
 		s.counts[id]++
 	}
-}
-
-func (s *Sampler) penalises() bool {
-	return s.p.PresencePenalty != 0 || s.p.FrequencyPenalty != 0 || (s.p.RepetitionPenalty != 0 && s.p.RepetitionPenalty != 1)
 }
 
 // modify applies bias, mask and penalties. It returns logits itself when there is nothing to do.

@@ -50,7 +50,7 @@ func (s *Scheduler) gather(q *sequence, logits []float32) {
 		leader.lease, leader.computed = nil, 0
 		q.group = &group{
 			leader:  &leader,
-			beams:   sample.Beams{Width: q.req.Beams, LengthPenalty: q.req.LengthPenalty, End: s.config.End},
+			beams:   sample.Beams{Width: q.req.Beams, LengthPenalty: q.req.LengthPenalty, End: s.config.End, Alternatives: q.req.LogProbs},
 			members: []*sequence{q},
 		}
 	}
@@ -123,7 +123,11 @@ func (s *Scheduler) conclude(g *group) {
 			for j, t := range best[i].Tokens {
 				if !s.config.End(t) {
 					q.tokens = append(q.tokens, t)
-					s.events = append(s.events, Event{Request: q.req, Answer: i, Token: t, LogProb: best[i].LogProbs[j]})
+					e := Event{Request: q.req, Answer: i, Token: t, LogProb: best[i].LogProbs[j]}
+					if best[i].Tops != nil {
+						e.Top = best[i].Tops[j]
+					}
+					s.events = append(s.events, e)
 				}
 			}
 		}

@@ -188,6 +188,10 @@ func (s *Scheduler) check(r *Request) (maxTokens int, err error) {
 		return 0, fmt.Errorf("llm: %d alternatives per token asked for; 0 to 20 are possible", r.LogProbs)
 	case r.width() > s.config.MaxSeqs:
 		return 0, fmt.Errorf("llm: %d answers or beams asked for; the engine runs %d sequences together", r.width(), s.config.MaxSeqs)
+	case !(r.LengthPenalty >= 0 && r.LengthPenalty <= 10):
+		return 0, fmt.Errorf("llm: the length penalty is %g; it must be between 0 and 10", r.LengthPenalty)
+	case r.Beams > 1 && (len(r.Sampling.LogitBias) > 0 || r.Sampling.Penalises()):
+		return 0, errors.New("llm: beams look for the most probable answer; logit bias and penalties change what is probable and cannot be combined with them")
 	case r.Beams > 1 && r.answers() > r.Beams:
 		return 0, fmt.Errorf("llm: %d answers asked of %d beams", r.Answers, r.Beams)
 	}

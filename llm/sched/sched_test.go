@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -369,6 +370,10 @@ func TestRefusals(t *testing.T) {
 		"too many beams":   {Prompt: []Token{1}, Beams: 5},
 		"answers of beams": {Prompt: []Token{1}, Beams: 2, Answers: 3},
 		"log-probs":        {Prompt: []Token{1}, LogProbs: 21},
+		"length penalty":   {Prompt: []Token{1}, Beams: 2, LengthPenalty: math.NaN()},
+		"biased beams":     {Prompt: []Token{1}, Beams: 2, Sampling: sample.Params{LogitBias: map[int32]float32{1: 2}}},
+		"penalised beams":  {Prompt: []Token{1}, Beams: 2, Sampling: sample.Params{FrequencyPenalty: 1}},
+		"length reward":    {Prompt: []Token{1}, Beams: 2, LengthPenalty: -1},
 	} {
 		err := g.submit(r)
 		require.Error(t, err, name)
