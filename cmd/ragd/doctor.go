@@ -105,6 +105,9 @@ func checkDatabase(ctx context.Context, a *app) finding {
 		}
 		return finding{name: "database", detail: where, advice: err.Error()}
 	}
+	if a.cluster != nil {
+		where += "; while a ragd runs: DATABASE_URL='" + a.cluster.URL() + "', pg_dump and psql are in " + a.cluster.Programs()
+	}
 	return finding{name: "database", detail: where}
 }
 

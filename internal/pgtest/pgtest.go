@@ -29,6 +29,7 @@ import (
 type server struct {
 	url      string
 	template string
+	programs string // folder of pg_dump and the like
 }
 
 var prepared = sync.OnceValues(func() (server, error) {
@@ -56,6 +57,14 @@ func Empty(t testing.TB) string {
 	New(t) // decides about skipping
 	s, _ := prepared()
 	return create(t, s, "template0")
+}
+
+// Programs is the folder of the server's pg_dump, pg_restore and psql.
+func Programs(t testing.TB) string {
+	t.Helper()
+	New(t) // decides about skipping
+	s, _ := prepared()
+	return s.programs
 }
 
 var count atomic.Int64
@@ -92,7 +101,7 @@ func prepare(ctx context.Context) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	s := server{url: cluster.URL(), template: "ragd_template_" + schemaHash()}
+	s := server{url: cluster.URL(), programs: cluster.Programs(), template: "ragd_template_" + schemaHash()}
 	conn, err := pgx.Connect(ctx, s.url)
 	if err != nil {
 		return server{}, err

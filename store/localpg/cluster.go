@@ -109,6 +109,9 @@ func (c *Cluster) URL() string {
 	return "postgres://ragd@/ragd?host=" + url.QueryEscape(c.server.socketDir)
 }
 
+// Programs is the folder of pg_dump, pg_restore and psql of the server's version.
+func (c *Cluster) Programs() string { return c.bin.dir }
+
 // Stop ends this process's use of the server; the last user's Stop shuts the server down and waits for that. Close connection pools first.
 func (c *Cluster) Stop() error {
 	c.leave()

@@ -23,6 +23,9 @@ func Start(context.Context, string, Progress) (*Cluster, error) {
 // URL is the connection string.
 func (*Cluster) URL() string { return "" }
 
+// Programs is the folder of the server's programs.
+func (*Cluster) Programs() string { return "" }
+
 // Stop ends the use of the server.
 func (*Cluster) Stop() error { return nil }
 
