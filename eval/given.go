@@ -49,17 +49,25 @@ func LoadGiven(path string) (*Dataset, error) {
 	return d, nil
 }
 
-// answersOf reads one answer or several.
+// answersOf reads one answer, or the ways to write it, in lists of any depth.
 func answersOf(raw json.RawMessage) ([]string, error) {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}, nil
 	}
-	var many []string
+	var many []json.RawMessage
 	if err := json.Unmarshal(raw, &many); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
-	return many, nil
+	var all []string
+	for _, m := range many {
+		answers, err := answersOf(m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answers...)
+	}
+	return all, nil
 }
 
 func passages(texts []string) []Passage {

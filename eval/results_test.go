@@ -149,15 +149,17 @@ func TestNearDuplicatesAcrossTheParts(t *testing.T) {
 func TestGivenSetsAskWithAndWithoutTheAnswer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rgb.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"id":"r","question":"Where?","answer":"Oslo","positive":["In Oslo."],"negative":["a","b","c","d","e","f"]}
+{"id":"l","question":"When?","answer":[["July 2017","Jul 2017"]],"positive":["July 2017"],"negative":[]}
 {"id":"n","question":"Who?","contexts":[{"id":"p","text":"Anna."}],"label":"unanswerable"}
 `), 0o600))
 	d, err := LoadGiven(path)
 	require.NoError(t, err)
-	require.Len(t, d.Queries, 3)
+	require.Len(t, d.Queries, 5)
 	require.True(t, d.IsAnswerable(&d.Queries[0]))
 	require.Len(t, d.Queries[0].Given, 4)
 	require.False(t, d.IsAnswerable(&d.Queries[1]))
 	require.Len(t, d.Queries[1].Given, 5)
-	require.False(t, d.IsAnswerable(&d.Queries[2]))
+	require.Equal(t, []string{"July 2017", "Jul 2017"}, d.Queries[2].Answers)
+	require.False(t, d.IsAnswerable(&d.Queries[4]))
 	require.Equal(t, d.Queries[0].IsHeldOut(), d.Queries[1].IsHeldOut())
 }
