@@ -69,6 +69,7 @@ var owned = map[string][]string{
 	"github.com/modelcontextprotocol":     {"server"},
 	"github.com/coreos/go-oidc/v3":        {"login"},
 	"golang.org/x/oauth2":                 {"login"},
+	"golang.org/x/image":                  {"ingest"},
 	"go.opentelemetry.io/otel":            {"server", "cmd/ragd"},
 }
 
