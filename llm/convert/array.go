@@ -33,7 +33,8 @@ func (d dtype) quant() quant.Type {
 type array struct {
 	name       string
 	typ        dtype
-	shape      []int // outermost first, as [out][in] even when transposed
+	source     string // what the file calls a type that is none of these
+	shape      []int  // outermost first, as [out][in] even when transposed
 	r          io.ReaderAt
 	offset     int64
 	inline     []byte // the bytes, when they do not lie in r as such

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"ragd/llm/gguf"
@@ -70,6 +72,9 @@ func (m *model) write(path string, o Options) error {
 					}
 				}
 				done += int64(len(b))
+				if !finite(t.typ, b) {
+					return errors.New("it holds numbers that are infinite or none: the source is damaged")
+				}
 				return w.Write(t.name, b)
 			}); err != nil {
 				return fmt.Errorf("tensor %s: %w", t.name, err)
@@ -77,6 +82,31 @@ func (m *model) write(path string, o Options) error {
 		}
 		return nil
 	})
+}
+
+// finite reports whether whole numbers of an unblocked type are all finite. Quantized ones are made from scales that were looked at.
+func finite(t quant.Type, b []byte) bool {
+	bits, size := uint32(0), 2 // of an exponent that stands for no finite number
+	switch t {
+	case quant.F32:
+		bits, size = 0x7f800000, 4
+	case quant.F16:
+		bits = 0x7c00
+	case quant.BF16:
+		bits = 0x7f80
+	default:
+		return true
+	}
+	for i := 0; i+size <= len(b); i += size {
+		x := uint32(binary.LittleEndian.Uint16(b[i:]))
+		if size == 4 {
+			x = binary.LittleEndian.Uint32(b[i:])
+		}
+		if x&bits == bits {
+			return false
+		}
+	}
+	return true
 }
 
 // nbytes is the size of the data; 0 for a shape that Declare is about to refuse.

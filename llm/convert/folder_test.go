@@ -244,6 +244,35 @@ func TestRefusedFolders(t *testing.T) {
 	}
 }
 
+// TestDamagedWeights: element types that are not known are named, and numbers that are none, in any matrix or vector, stop the conversion.
+func TestDamagedWeights(t *testing.T) {
+	refused := func(dir string) error {
+		out := t.TempDir()
+		err := HuggingFace(dir, filepath.Join(out, "m.gguf"), Options{})
+		entries, readErr := os.ReadDir(out)
+		require.NoError(t, readErr)
+		require.Empty(t, entries)
+		return err
+	}
+	dir := folderOf(t, "llama")
+	path := filepath.Join(dir, "model.safetensors")
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.Replace(whole, []byte(`"F32"`), []byte(`"F8" `), 1), 0o600))
+	require.ErrorContains(t, refused(dir), "elements of the type F8; supported are F32, F16 and BF16")
+	header := 8 + int(binary.LittleEndian.Uint64(whole))
+	for at, bits := range map[int]uint32{header: 0x7fc00000, header + (len(whole)-header)/8*4: 0xff800000, len(whole) - 4: 0x7f800000} {
+		b := bytes.Clone(whole)
+		binary.LittleEndian.PutUint32(b[at:], bits)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		require.ErrorContains(t, refused(dir), "the source is damaged")
+	}
+	for kind, x := range map[quant.Type]uint16{quant.F16: 0x7c00, quant.BF16: 0xff80} {
+		require.False(t, finite(kind, binary.LittleEndian.AppendUint16([]byte{0, 0}, x)))
+		require.True(t, finite(kind, binary.LittleEndian.AppendUint16([]byte{0, 0}, x-1)))
+	}
+}
+
 // TestTruncatedWeights: no prefix of a safetensors file is taken for a model.
 func TestTruncatedWeights(t *testing.T) {
 	dir := folderOf(t, "bert")

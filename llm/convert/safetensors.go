@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -122,7 +123,7 @@ func parseSafetensors(r io.ReaderAt, size int64) ([]*array, error) {
 		if !ok {
 			typ = otherType
 		}
-		a := &array{name: name, typ: typ, r: r, offset: 8 + int64(n) + e.Offsets[0]}
+		a := &array{name: name, typ: typ, source: e.Type, r: r, offset: 8 + int64(n) + e.Offsets[0]}
 		elems := int64(1)
 		for _, d := range e.Shape {
 			if d < 0 || d > 0 && elems > data/d {
@@ -146,8 +147,11 @@ func (w *weights) take(name string) (*array, error) {
 		return nil, fmt.Errorf("the tensor %q is missing", name)
 	}
 	delete(w.arrays, name)
-	if a.typ == otherType || a.elems() == 0 {
-		return nil, fmt.Errorf("the tensor %q is empty or holds no floating-point numbers", name)
+	switch {
+	case a.elems() == 0:
+		return nil, fmt.Errorf("the tensor %q is empty", name)
+	case a.typ == otherType:
+		return nil, fmt.Errorf("the tensor %q holds elements of the type %s; supported are F32, F16 and BF16, in ONNX files 8-bit integers with scales, too", name, cmp.Or(a.source, "integer"))
 	}
 	if n := len(a.shape); n != 1 && n != 2 {
 		return nil, fmt.Errorf("the tensor %q has %d dimensions instead of 1 or 2", name, n)
