@@ -26,7 +26,8 @@ type finding struct {
 // Run checks what ragd depends on, from the processor to the database, and fails when something must be done first.
 func (doctorCmd) Run(ctx ctxBinding, a *app) error {
 	var todo int
-	for _, check := range []func(context.Context, *app) finding{checkProcessor, checkMemory, checkModels, checkPip, checkDisk, checkDatabase, checkTenants} {
+	for _, check := range []func(context.Context, *app) finding{
+		checkSettings, checkProcessor, checkMemory, checkModels, checkPip, checkDisk, checkDatabase, checkTenants, checkServer, checkLogin, checkTraces} {
 		f := check(ctx, a)
 		mark := "ok  "
 		if f.advice != "" {
