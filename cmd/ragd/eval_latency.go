@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -43,11 +44,11 @@ func (k evalLatencyCmd) Run(ctx ctxBinding, a *app) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "passages\tloaded in s\tindex in s\tbm25 p50\tp95\texact p50\tp95\thnsw p50\tp95\trecall@10\tfetch p50\tp95\t")
 	for _, n := range k.Passages {
-		if err := k.measure(ctx, a, db, n, table); err != nil {
+		if err := errors.Join(k.measure(ctx, a, db, n, table), table.Flush()); err != nil {
 			return err
 		}
 	}
-	return table.Flush()
+	return nil
 }
 
 // syntheticDim is the dimension of the default embedding model.
