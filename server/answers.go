@@ -210,8 +210,8 @@ func (s *Server) feedback(c *gin.Context) {
 	}
 	var b bytes.Buffer
 	for _, f := range found {
-		if slices.ContainsFunc(f.Corpora, func(name string) bool { return !s.sees(c, name) }) {
-			continue
+		if slices.ContainsFunc(f.Corpora, func(name string) bool { return !s.sees(c, name) }) || len(f.Corpora) == 0 && len(caller(c).Corpora) > 0 {
+			continue // of an answer without any passage it is not known which corpora were asked
 		}
 		line := gin.H{"id": fmt.Sprintf("feedback-%d", f.ID), "text": f.Question, "answers": []string{}, "good": f.Good, "comment": f.Comment, "answer_id": f.Answer, "cited": list(f.Cited), "corpora": list(f.Corpora), "at": f.At.UTC()}
 		if f.Expected != "" {

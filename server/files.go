@@ -60,10 +60,10 @@ func pathFile(c *gin.Context, id string) (int64, error) {
 	return n, nil
 }
 
-// tenantWide lets keys pass that see all of their tenant: files belong to no corpus.
+// tenantWide lets keys pass that see all of their tenant: files and the audit log belong to no corpus.
 func (s *Server) tenantWide(c *gin.Context) {
 	if len(caller(c).Corpora) > 0 {
-		s.fail(c, &badRequest{status: http.StatusForbidden, code: "forbidden", message: "this key is confined to corpora, and files belong to none; upload with POST /v1/documents"})
+		s.fail(c, &badRequest{status: http.StatusForbidden, code: "forbidden", message: "this key is confined to corpora, and this belongs to none; documents are added with POST /v1/documents"})
 		return
 	}
 	if s.Files == nil {

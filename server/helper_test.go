@@ -390,6 +390,11 @@ func serveParts(t *testing.T, parts server.Parts, f *fakes, c server.Config) *ha
 	t.Helper()
 	s, err := server.New(parts, c, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
+	return serveHandler(t, s, f)
+}
+
+func serveHandler(t *testing.T, s *server.Server, f *fakes) *harness {
+	t.Helper()
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(ts.Close)
 	return &harness{T: t, fakes: f, url: ts.URL, client: ts.Client(), server: s, header: http.Header{}}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +55,11 @@ const (
 
 // decode reads a body of exactly one JSON object.
 func decode(c *gin.Context, into any, unknown unknownFields) error {
-	dec := json.NewDecoder(c.Request.Body)
+	body := bufio.NewReader(c.Request.Body)
+	if first, _ := body.Peek(4); string(first) == "null" { // which would set nothing, and pass
+		return invalid("", "the body must be a JSON object, not null")
+	}
+	dec := json.NewDecoder(body)
 	if unknown == refuseUnknown {
 		dec.DisallowUnknownFields()
 	}

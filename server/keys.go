@@ -77,16 +77,18 @@ var errNoKeys = &badRequest{status: http.StatusNotImplemented, code: "not_config
 // whoami is GET /v1/key: what the key that was sent permits.
 func (s *Server) whoami(c *gin.Context) { s.reply(c, http.StatusOK, keyOf(caller(c), "")) }
 
-// keys is GET /v1/keys.
+// keys is GET /v1/keys: those within the reach of the request's own.
 func (s *Server) keys(c *gin.Context) {
 	found, err := s.Keys.Keys(c.Request.Context(), s.tenant(c))
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
-	all := make([]keyJSON, len(found))
-	for i, k := range found {
-		all[i] = keyOf(k, "")
+	all := []keyJSON{}
+	for _, k := range found {
+		if s.reaches(c, k) {
+			all = append(all, keyOf(k, ""))
+		}
 	}
 	s.reply(c, http.StatusOK, gin.H{"keys": all})
 }
@@ -167,10 +169,18 @@ func (s *Server) ownKey(c *gin.Context, id int64) error {
 		return err
 	}
 	i := slices.IndexFunc(all, func(k store.Key) bool { return k.ID == id })
-	if i < 0 || len(all[i].Corpora) == 0 || slices.ContainsFunc(all[i].Corpora, func(name string) bool { return !s.sees(c, name) }) {
+	if i < 0 || !s.reaches(c, all[i]) {
 		return &badRequest{status: http.StatusNotFound, code: "not_found", message: "there is no key " + formatID(id) + " within the reach of this one"}
 	}
 	return nil
+}
+
+// reaches reports whether k sees nothing that the request's key does not.
+func (s *Server) reaches(c *gin.Context, k store.Key) bool {
+	if len(caller(c).Corpora) == 0 {
+		return true
+	}
+	return len(k.Corpora) > 0 && !slices.ContainsFunc(k.Corpora, func(name string) bool { return !s.sees(c, name) })
 }
 
 // auditLog is GET /v1/audit?before=&limit=: the newest entries first.

@@ -97,7 +97,7 @@ func (s *Server) routes() http.Handler {
 	admin.POST("/keys", s.createKey)
 	admin.POST("/keys/:id/rotate", s.rotateKey)
 	admin.DELETE("/keys/:id", s.revokeKey)
-	admin.GET("/audit", s.auditLog)
+	admin.GET("/audit", s.tenantWide, s.auditLog)
 
 	static := http.FileServerFS(web.Files())
 	r.NoRoute(func(c *gin.Context) {
