@@ -32,7 +32,7 @@ const (
 func (c Class) Next() string {
 	switch c {
 	case Unreadable:
-		return "check the file's permissions and ingest it again"
+		return "check that it is there and may be read, and ingest it again"
 	case Internal:
 		return "ingest it again; if it fails again, report the message"
 	case Empty:

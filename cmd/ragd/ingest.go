@@ -106,7 +106,7 @@ func (k ingestRunCmd) outcome(report ingest.Report) error {
 func (k ingestRunCmd) plan(ctx context.Context, a *app, pipeline *ingest.Pipeline) error {
 	report, err := pipeline.Plan(ctx, "", k.Corpus, k.Paths, func(p ingest.Progress) {
 		if p.State == ingest.Received {
-			fmt.Printf("would ingest  %s\n", p.Path)
+			fmt.Printf("would ingest  %s\n", shown(p.Path))
 		}
 	})
 	if err != nil {

@@ -102,3 +102,8 @@ func TestMigrateModelCommand(t *testing.T) {
 	require.Contains(t, s.run("ingest", "migrate-model", "--embed", smallModels[1]), "now made with bge-small-en-v1.5-int8")
 	s.run("ingest", "-c", "handbook", handbook(t))
 }
+
+// Names come from people's disks: none may speak to the terminal.
+func TestShown(t *testing.T) {
+	require.Equal(t, "a\uFFFD[31mb\uFFFDc\uFFFDd é", shown("a\x1b[31mb\nc\u202ed é"))
+}

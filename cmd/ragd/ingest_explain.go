@@ -80,7 +80,7 @@ func explainStored(ctx context.Context, db *store.Store, d store.Document) error
 
 // explainDocument prints a document page by page with its passages.
 func explainDocument(name string, d *ingest.Document, passages []ingest.Passage) {
-	fmt.Printf("%s: %s, %q, language %q, %d bytes of text, %d pages, %d passages\n", name, d.Kind, d.Title, d.Language, len(d.Text), len(d.Pages), len(passages))
+	fmt.Printf("%s: %s, %q, language %q, %d bytes of text, %d pages, %d passages\n", shown(name), d.Kind, d.Title, d.Language, len(d.Text), len(d.Pages), len(passages))
 	for _, w := range d.Warnings {
 		fmt.Printf("warning: %s\n", w)
 	}

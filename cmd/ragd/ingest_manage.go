@@ -58,7 +58,7 @@ func (k ingestStatusCmd) Run(ctx ctxBinding, a *app) error {
 
 // describeJob says in one or two lines where a document is and what to do about it.
 func describeJob(j store.Job, now time.Time) string {
-	text := fmt.Sprintf("  %-9s %6d  %s/%s", j.State, j.Document, j.Corpus, j.Path)
+	text := fmt.Sprintf("  %-9s %6d  %s/%s", j.State, j.Document, j.Corpus, shown(j.Path))
 	if j.Passages > 0 {
 		text += fmt.Sprintf("  %d of %d passages", j.Embedded, j.Passages)
 	}
@@ -67,7 +67,7 @@ func describeJob(j store.Job, now time.Time) string {
 	}
 	switch {
 	case j.State == ingest.Failed:
-		text += fmt.Sprintf("\n%s%s (%s)", strings.Repeat(" ", 20), j.Error, j.ErrorClass)
+		text += fmt.Sprintf("\n%s%s (%s)", strings.Repeat(" ", 20), shown(j.Error), j.ErrorClass)
 		if next := j.ErrorClass.Next(); next != "" {
 			text += "; next: " + next
 		}
@@ -75,7 +75,7 @@ func describeJob(j store.Job, now time.Time) string {
 	case j.Working:
 		text += "  in work"
 	case !j.RetryAt.IsZero():
-		text += fmt.Sprintf("  next attempt in %s: %s", j.RetryAt.Sub(now).Round(time.Second), j.Error)
+		text += fmt.Sprintf("  next attempt in %s: %s", j.RetryAt.Sub(now).Round(time.Second), shown(j.Error))
 	default:
 		text += "  waits; a running 'ragd serve' takes it up, or: ragd ingest -c " + j.Corpus
 	}
@@ -225,7 +225,7 @@ func (k ingestRmCmd) Run(ctx ctxBinding, a *app) error {
 		if err := db.DeleteDocument(ctx, "", d.ID); err != nil {
 			return err
 		}
-		fmt.Printf("deleted %s/%s\n", d.Corpus, d.Path)
+		fmt.Printf("deleted %s/%s\n", d.Corpus, shown(d.Path))
 	}
 	return a.forgetPrefixes()
 }

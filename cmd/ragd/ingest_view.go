@@ -6,9 +6,11 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -128,10 +130,21 @@ func (v *ingestView) showFiles(files []ingest.FileProgress) {
 
 // tail is the last n characters of a path.
 func tail(path string, n int) string {
+	path = shown(path)
 	if runes := []rune(path); len(runes) > n {
 		return "…" + string(runes[len(runes)-n+1:])
 	}
 	return path
+}
+
+// shown is a file's name, or an error that holds one, made safe for a terminal: names may hold line ends and escape sequences.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
 }
 
 // done ends the display.
@@ -164,23 +177,23 @@ const notesShown = 10
 
 // printNotes prints files with a reason each; where many have the same, some of them.
 func printNotes(w io.Writer, what string, notes []ingest.Note) {
-	shown := make(map[string]int)
+	times := make(map[string]int)
 	for _, n := range notes {
-		if shown[n.Reason]++; shown[n.Reason] > notesShown {
+		if times[n.Reason]++; times[n.Reason] > notesShown {
 			continue
 		}
 		class := ""
 		if n.Class != "" {
 			class = " (" + string(n.Class) + ")"
 		}
-		fmt.Fprintf(w, "  %s %s: %s%s\n", what, n.Path, n.Reason, class)
+		fmt.Fprintf(w, "  %s %s: %s%s\n", what, shown(n.Path), shown(n.Reason), class)
 		if n.Next != "" {
 			fmt.Fprintf(w, "    next: %s\n", n.Next)
 		}
 	}
-	for _, reason := range slices.Sorted(maps.Keys(shown)) {
-		if n := shown[reason]; n > notesShown {
-			fmt.Fprintf(w, "  %s and %d more: %s\n", what, n-notesShown, reason)
+	for _, reason := range slices.Sorted(maps.Keys(times)) {
+		if n := times[reason]; n > notesShown {
+			fmt.Fprintf(w, "  %s and %d more: %s\n", what, n-notesShown, shown(reason))
 		}
 	}
 }
