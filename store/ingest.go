@@ -239,20 +239,29 @@ type contentError struct{ err error }
 func (e *contentError) Error() string { return "read the file: " + e.err.Error() }
 func (e *contentError) Unwrap() error { return e.err }
 
+// jumped is how far in the future no lease and no retry is put: it was written while the database's clock ran ahead, and must not hold a document until
+// that time comes.
+const jumped = `interval '1 day'`
+
 // Claim implements [ingest.Store].
 func (s *Store) Claim(ctx context.Context, tenant, corpus string, index ingest.Index, lease time.Duration) (*ingest.Job, error) {
 	if tenant != "" {
 		tenant = clean(tenant)
 	}
+	// Where a tenant is named every table is restricted to it by itself: where tables are spread by tenant the statement then runs on one node.
+	of, id, first, waitingOf := `$1 = ''`, `(v.tenant, v.id)`, `w.tenant, w.id`, `true`
+	if tenant != "" {
+		of, id, first, waitingOf = `v.tenant = $1 AND d.tenant = $1 AND c.tenant = $1`, `v.id`, `w.id`, `w.tenant = $1 AND x.tenant = $1 AND y.tenant = $1`
+	}
 	var j ingest.Job
 	var hash []byte
 	err := s.pool.QueryRow(ctx, `UPDATE document_versions v SET lease = v.lease + 1, lease_until = now() + $3, attempt = v.attempt + 1
 		FROM documents d, corpora c, embedding_spaces e
-		WHERE d.tenant = v.tenant AND d.id = v.document AND c.tenant = d.tenant AND c.id = d.corpus AND e.id = v.space
-			AND (v.tenant, v.id) = (SELECT w.tenant, w.id FROM document_versions w
+		WHERE `+of+` AND d.tenant = v.tenant AND d.id = v.document AND c.tenant = d.tenant AND c.id = d.corpus AND e.id = v.space
+			AND `+id+` = (SELECT `+first+` FROM document_versions w
 				JOIN documents x ON x.tenant = w.tenant AND x.id = w.document JOIN corpora y ON y.tenant = x.tenant AND y.id = x.corpus
-				WHERE w.state IN ('received', 'parsed', 'split', 'embedded') AND w.lease_until <= now() AND w.retry_at <= now()
-					AND ($1 = '' OR w.tenant = $1) AND ($2 = '' OR y.name = $2)
+				WHERE w.state IN ('received', 'parsed', 'split', 'embedded') AND (w.lease_until <= now() OR w.lease_until > now() + `+jumped+`) AND (w.retry_at <= now() OR w.retry_at > now() + `+jumped+`)
+					AND `+waitingOf+` AND ($2 = '' OR y.name = $2)
 					AND w.splitter = $4 AND w.space = (SELECT f.id FROM embedding_spaces f WHERE f.model = $5 AND f.dim = $6)
 				ORDER BY w.id LIMIT 1 FOR UPDATE OF w SKIP LOCKED)
 		RETURNING v.id, v.lease, v.state, v.attempt, v.tenant, c.name, d.path, v.sha256, v.size, e.model, e.dim, v.splitter`,

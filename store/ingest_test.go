@@ -335,3 +335,18 @@ func checkTenant(t *testing.T, s *store.Store, tenant string, hits []retrieve.Hi
 		t.Errorf("%s reads passages of %s by their ids: %v, %v", other, tenant, ps, err)
 	}
 }
+
+// The database's clock ran ahead by a year, somebody took a document, and the clock was set back: the document does not wait for a year.
+func TestLeaseOfAClockThatRanAhead(t *testing.T) {
+	ctx := context.Background()
+	s := open(t)
+	receive(t, s, "p", "some bytes")
+	job := claim(t, s)
+	require.NotNil(t, job)
+	_, err := s.Pool().Exec(ctx, `UPDATE document_versions SET lease_until = now() + interval '1 year', retry_at = now() + interval '1 year'`)
+	require.NoError(t, err)
+	again := claim(t, s)
+	require.NotNil(t, again)
+	require.ErrorIs(t, s.SaveDocument(ctx, job, &ingest.Document{Text: "late"}), ingest.ErrLeaseLost)
+	finish(t, s, again, "some words")
+}
