@@ -168,7 +168,7 @@ func (c *citer) cite(named int) []Citation {
 	p := part{from: c.claimFrom, start: start, end: end}
 	chosen, missing, share := c.choose(statement)
 	p.missing, p.support, p.verdict = missing, share, c.check(statement, chosen)
-	if (len(chosen) == 0 || !p.verdict.Supported) && !refuses(statement) {
+	if (len(chosen) == 0 || !p.verdict.Supported) && !refuses(statement) && !obeys(statement, c.question, c.evidence) {
 		if x, found := c.lookFurther(statement); found {
 			chosen, p.missing, p.support, p.verdict = []choice{x}, nil, max(share, x.share), c.check(statement, []choice{x})
 		}
@@ -211,7 +211,7 @@ func refuses(statement string) bool {
 
 // choose returns the spans that carry a statement, none when nothing does, with the details of the statement that they lack and the best share.
 func (c *citer) choose(statement string) ([]choice, []verify.Fact, float64) {
-	if refuses(statement) {
+	if refuses(statement) || obeys(statement, c.question, c.evidence) {
 		return nil, nil, 0
 	}
 	want := c.weights.of(statement)

@@ -3,6 +3,7 @@ package answer
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ragd/retrieve/analysis"
@@ -13,15 +14,18 @@ import (
 type evidence struct {
 	sentences []sentence.Span
 	terms     []map[string]bool // of each sentence
+	orders    []string          // terms of the sentences that give orders
 }
 
 // newEvidence prepares a passage. Sentences that give orders hold no terms, so that nothing can be cited to them.
 func newEvidence(text, question string) evidence {
 	e := evidence{sentences: sentence.Split(text)}
 	for _, s := range e.sentences {
-		terms := map[string]bool{}
-		if !givesOrders(text[s.Start:s.End], question) {
-			for _, t := range analysis.Terms(text[s.Start:s.End], "en") {
+		terms, words := map[string]bool{}, analysis.Terms(text[s.Start:s.End], "en")
+		if givesOrders(text[s.Start:s.End], question) {
+			e.orders = append(e.orders, words...)
+		} else {
+			for _, t := range words {
 				terms[t] = true
 			}
 		}
@@ -40,6 +44,25 @@ var orders = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override|bypas
 func givesOrders(sentence, question string) bool {
 	found := orders.FindString(sentence)
 	return found != "" && termCover(analysis.Terms(question, "en"), analysis.Terms(found, "en")) == 0
+}
+
+// obeys reports a statement with a word that only sentences hold which give orders, and that the question does not have: it says what they want said.
+func obeys(statement, question string, all []evidence) bool {
+	words := analysis.Terms(statement, "en")
+	asked := analysis.Terms(question, "en")
+	for _, e := range all {
+		for _, t := range e.orders {
+			if slices.Contains(words, t) && !slices.Contains(asked, t) && !slices.ContainsFunc(all, func(o evidence) bool { return o.holds(t) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holds reports whether a sentence that can be cited has a term.
+func (e evidence) holds(term string) bool {
+	return slices.ContainsFunc(e.terms, func(have map[string]bool) bool { return have[term] })
 }
 
 // weights says how much a term tells: terms that few passages hold tell more, and numbers most, because they are what a reader checks.
