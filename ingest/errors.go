@@ -72,6 +72,10 @@ var ErrLeaseLost = errors.New("ingest: lease lost: the document was deleted, rep
 // Vectors and passages of two makes must never be searched together.
 var ErrIndexMismatch = errors.New("index mismatch")
 
+// ErrContent is wrapped by a Store's errors when a file's bytes cannot be read
+// to their end, or are not those that were announced: the fault of that file.
+var ErrContent = errors.New("the file's bytes are not what they were")
+
 // ErrUnavailable is wrapped by a Store's errors when the database cannot be
 // reached or is restarting: the same call may succeed later.
 var ErrUnavailable = errors.New("database unavailable")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -179,6 +180,9 @@ func (m *memStore) Receive(_ context.Context, c Candidate, content io.Reader) (O
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, have := m.content[c.SHA256]; !have && sha256.Sum256(data) != c.SHA256 {
+		return 0, 0, fmt.Errorf("receive: %w", ErrContent)
+	}
 	if have, ok := m.indexes[c.Tenant+"/"+c.Corpus]; ok && have != c.Index {
 		return 0, 0, fmt.Errorf("corpus %s %w", c.Corpus, have.Mismatch(c.Index))
 	}

@@ -27,6 +27,9 @@ var generated = set("node_modules __pycache__ venv site-packages")
 // walk finds the files under paths and hands each to the store. It follows no
 // links, opens nothing but regular files, and says why it left others out.
 func (r *run) walk(ctx context.Context, paths []string) error {
+	if len(paths) > 0 && r.corpus == "" {
+		return errors.New("a corpus needs a name")
+	}
 	seen := make(map[string]string) // document name -> file
 	for _, given := range paths {
 		root, err := filepath.Abs(given)
@@ -270,6 +273,10 @@ const wholeFile = 16 << 20
 // receive hashes a file and hands it to the store.
 func (r *run) receive(ctx context.Context, name, file string) error {
 	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.skip(name, "deleted before it was read")
+		return nil
+	}
 	if err != nil {
 		r.refuse(name, Unreadable, err)
 		return nil
@@ -328,6 +335,10 @@ func (r *run) offer(ctx context.Context, c Candidate, content io.Reader) error {
 	outcome, version := preview.Outcome, int64(0)
 	if err == nil && !r.dry {
 		outcome, version, err = r.store.Receive(ctx, c, content)
+	}
+	if errors.Is(err, ErrContent) { // the next run finds it as it is then
+		r.refuse(c.Path, Unreadable, err)
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Path, err)

@@ -255,3 +255,43 @@ func TestProgressEstimates(t *testing.T) {
 	p.measure(&c, at.Add(45*time.Second))
 	require.Zero(t, p.PerSecond, "what was half a minute ago does not count")
 }
+
+// changing is a store that is asked about a file, and the file changes.
+type changing struct {
+	*memStore
+	then func(path string)
+}
+
+func (s changing) Preview(ctx context.Context, c Candidate) (Preview, error) {
+	s.then(c.Path)
+	return s.memStore.Preview(ctx, c)
+}
+
+// TestFileChangesMeanwhile: a file that grows while it is read, and one that goes, are no fault of the others.
+func TestFileChangesMeanwhile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "docs")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	write("a.txt", "The first file is small and stays.")
+	write("b.txt", strings.Repeat("A long log. ", wholeFile/12+1))
+	write("c.txt", "This one goes before it is read.")
+	write("d.txt", "The last file is small and stays.")
+	s := changing{newMemStore(), func(path string) {
+		switch path {
+		case "docs/a.txt":
+			require.NoError(t, os.Remove(filepath.Join(dir, "c.txt")))
+		case "docs/b.txt":
+			write("b.txt", strings.Repeat("A short log. ", wholeFile/12+1))
+		}
+	}}
+	report, err := newPipeline(s).Run(t.Context(), "", "c", []string{dir}, nil)
+	require.NoError(t, err)
+	require.Equal(t, 2, report.Documents)
+	require.Len(t, report.Failed, 1)
+	require.Equal(t, "docs/b.txt", report.Failed[0].Path)
+	require.Equal(t, Unreadable, report.Failed[0].Class)
+	_, err = newPipeline(s).Run(t.Context(), "", "", []string{dir}, nil)
+	require.ErrorContains(t, err, "a corpus needs a name")
+}

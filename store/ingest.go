@@ -227,17 +227,17 @@ func (s *Store) storeContent(ctx context.Context, tenant string, c ingest.Candid
 			}
 		}
 		if !bytes.Equal(hash.Sum(nil), c.SHA256[:]) {
-			return errors.New("the bytes are not those announced: the file changed while it was read, or the upload broke off; send it again")
+			return &contentError{errors.New("it changed while it was read, or the upload broke off; send it again")}
 		}
 		return nil
 	})
 }
 
-// contentError is a failure of the reader that gives a file's bytes.
+// contentError is a failure of the reader that gives a file's bytes. It is an [ingest.ErrContent].
 type contentError struct{ err error }
 
-func (e *contentError) Error() string { return "read the file: " + e.err.Error() }
-func (e *contentError) Unwrap() error { return e.err }
+func (e *contentError) Error() string   { return "read the file: " + e.err.Error() }
+func (e *contentError) Unwrap() []error { return []error{ingest.ErrContent, e.err} }
 
 // jumped is how far in the future no lease and no retry is put: it was written while the database's clock ran ahead, and must not hold a document until
 // that time comes.
