@@ -46,6 +46,7 @@ type Searched struct {
 	HeldOut    bool                     `json:"held_out"`
 	Gains      map[string]float64       `json:"gains"`
 	Candidates []Candidate              `json:"candidates"`
+	WordsFirst bool                     `json:"words_first,omitempty"` // the models do not know the question's language
 	Took       map[retrieve.Leg]float64 `json:"ms"`
 }
 
@@ -92,7 +93,8 @@ func (x *RetrievalRun) search(ctx context.Context, d *Dataset, q *Query) (Search
 	if err != nil {
 		return Searched{}, err
 	}
-	s := Searched{ID: q.ID, Query: text, HeldOut: q.IsHeldOut(), Gains: d.Gains[q.ID], Took: legTimes(result.Timings)}
+	s := Searched{ID: q.ID, Query: text, HeldOut: q.IsHeldOut(), Gains: d.Gains[q.ID], Took: legTimes(result.Timings),
+		WordsFirst: result.Weights == retrieve.WordsFirst}
 	for i := range result.Ranked {
 		r := &result.Ranked[i]
 		c := Candidate{Passage: r.Passage.ID, Gold: x.Gold(&r.Passage), Rerank: r.Rerank}
@@ -146,6 +148,9 @@ func (s *Searched) Rank(leg retrieve.Leg, w retrieve.Weights) []string {
 		}
 		gold[c.Passage] = c.Gold
 		scored = append(scored, r)
+	}
+	if s.WordsFirst {
+		w = retrieve.WordsFirst
 	}
 	w.Order(scored)
 	seen := map[string]bool{}

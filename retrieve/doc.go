@@ -5,7 +5,8 @@
 //
 //  1. A passage that is missing from a leg contributes exactly nothing for that leg.
 //  2. The order of equally scored passages is the order of their ids, so a ranking is a function of its inputs.
-//  3. The filter goes to the index with each leg; nothing is filtered after the fact.
+//  3. Where the models know English alone, a question in another language is ranked by words first: never below the lexical leg.
+//  4. The filter goes to the index with each leg; nothing is filtered after the fact.
 //
 // # Concurrency
 //

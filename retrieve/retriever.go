@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ragd/embed"
+	"ragd/retrieve/analysis"
 )
 
 // Reranker reads question and passage together and scores how well the passage answers; higher is better, the unit is the model's own logit.
@@ -20,6 +21,7 @@ type Config struct {
 	Candidates int // passages asked of each leg; 0 means 100
 	Rerank     int // fused candidates that the cross-encoder reads; 0 means 20
 	Weights    Weights
+	English    bool // embedder and cross-encoder know English alone: questions in other languages are ranked by WordsFirst
 	// Student returns the way to rank that was learned for what f selects, nil for none. It decides the hybrid leg and which candidates the
 	// cross-encoder reads. nil: there are no students.
 	Student func(f Filter) Student
@@ -53,6 +55,7 @@ type Timings struct {
 // Result is what one question found.
 type Result struct {
 	Ranked  []Scored // best first
+	Weights Weights  // in force for this question
 	Timings Timings
 }
 
@@ -97,7 +100,12 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	if err != nil {
 		return Result{}, err
 	}
-	fused := r.config.Weights.Combine(dense, lexical)
+	weights, leg := r.weigh(leg, query, f)
+	if weights == WordsFirst {
+		student = nil
+	}
+	result.Weights = weights
+	fused := weights.Combine(dense, lexical)
 	if student != nil && (leg == LegHybrid || leg == LegRerank) {
 		fused = fuseBy(student, dense, lexical, fused)
 	}
@@ -120,6 +128,17 @@ func (r *Retriever) RetrieveLeg(ctx context.Context, leg Leg, query string, f Fi
 	}
 	result.Ranked = result.Ranked[:min(k, len(result.Ranked))]
 	return result, nil
+}
+
+// weigh returns the weights for a question, and the leg that ranks it: a cross-encoder that does not know the language has no say.
+func (r *Retriever) weigh(leg Leg, query string, f Filter) (Weights, Leg) {
+	if !r.config.English || analysis.IsEnglish(query, f.Languages) {
+		return r.config.Weights, leg
+	}
+	if leg == LegRerank {
+		leg = LegHybrid
+	}
+	return WordsFirst, leg
 }
 
 // Unknown returns those of words that occur nowhere in what f admits.

@@ -188,3 +188,24 @@ func TestOrderPutsWhatNobodyReadBehind(t *testing.T) {
 	require.InDelta(t, 1.4, c[0].Fused, 1e-9)
 	require.InDelta(t, 0.5, c[1].Fused, 1e-9, "twelve logits below the best are worth nothing")
 }
+
+func TestModelsOfEnglishHaveNoSayInOtherLanguages(t *testing.T) {
+	r := retrieve.New(corpus(), embedder{}, reranker{}, retrieve.Config{English: true})
+	for question, want := range map[string][]retrieve.PassageID{
+		"which one":        {1, 2, 3}, // the cross-encoder leads
+		"который из них":   {3, 2, 1}, // words, then what the embedder alone found
+		"哪一个":              {3, 2, 1},
+		"который из Go, C": {3, 2, 1},
+	} {
+		result, err := r.Retrieve(t.Context(), question, retrieve.Filter{}, 10)
+		require.NoError(t, err)
+		require.Equal(t, want, ids(result), question)
+		require.Equal(t, question == "which one", result.Ranked[0].Rerank != nil)
+	}
+	result, err := r.Retrieve(t.Context(), "welcher davon", retrieve.Filter{Languages: []string{"de"}}, 10)
+	require.NoError(t, err)
+	require.Equal(t, []retrieve.PassageID{3, 2, 1}, ids(result), "the filter says that the passages are German")
+	result, err = r.RetrieveLeg(t.Context(), retrieve.LegDense, "который", retrieve.Filter{}, 10)
+	require.NoError(t, err)
+	require.Equal(t, []retrieve.PassageID{1, 2}, ids(result), "the dense leg alone stays what it is")
+}

@@ -15,6 +15,9 @@ type Weights struct {
 // DefaultWeights is what [New] takes for no weights at all; fitted on the tuning parts of the sets in docs/eval.md.
 var DefaultWeights = Weights{Dense: 1, Lexical: 1, Rerank: 1.5}
 
+// WordsFirst ranks a question whose language the models do not know: by words, then, where words find nothing, by what the embedder makes of it.
+var WordsFirst = Weights{Dense: 1e-3, Lexical: 1}
+
 // rerankSpan is how many logits below the best one a passage has lost the cross-encoder's whole vote: a relevant and an irrelevant passage are about
 // that far apart.
 const rerankSpan = 10

@@ -336,6 +336,7 @@ func (a *app) retrieverWith(ctx context.Context, config retrieve.Config) (*retri
 	if config.Student, err = a.rankers(embedder.Model()); err != nil {
 		return nil, err
 	}
+	_, config.English = catalog.Lookup(embedder.Model()) // the encoders of the catalogue are English
 	return retrieve.New(db, embedder, reranker, config), nil
 }
 

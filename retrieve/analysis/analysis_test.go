@@ -90,6 +90,15 @@ func TestReadings(t *testing.T) {
 	require.Empty(t, analysis.Readings("x", nil))
 }
 
+func TestIsEnglish(t *testing.T) {
+	for q, want := range map[string]bool{"How many?": true, "": true, "4711": true, "¿Cuántos?": true, "сколько": false, "多少钱": false, "كم": false, "Сколько стоит API?": false} {
+		require.Equal(t, want, analysis.IsEnglish(q, nil), q)
+	}
+	require.False(t, analysis.IsEnglish("wie viele", []string{"de", "fr"}))
+	require.True(t, analysis.IsEnglish("how many", []string{"de", "en"}))
+	require.True(t, analysis.IsEnglish("how many", []string{""}))
+}
+
 func FuzzTerms(f *testing.F) {
 	for _, s := range []string{"The FooBar_baz costs 1,234.50", "東京タワー C++", "\x00\xff\xfe", "a\u0300\u0301\u0302", strings.Repeat("a", 100), "ﷺ", "1.2.3.4-5/6", "l’été", "\U0001F468\u200d\U0001F469", "ё", "İ"} {
 		for _, lang := range []string{"en", "fr", "es", "ru", "sv", "no", "hu", "zh", ""} {

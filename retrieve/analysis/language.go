@@ -86,6 +86,26 @@ func writes(l *language, q string) bool {
 	return strings.ContainsFunc(q, func(c rune) bool { return unicode.Is(script, c) })
 }
 
+// IsEnglish reports whether q may be a question in English to passages in languages (ISO 639-1; none: any): most of its letters are Latin, and English
+// or an unknown language is among them.
+func IsEnglish(q string, languages []string) bool {
+	if len(languages) > 0 && !slices.ContainsFunc(languages, isEnglish) {
+		return false
+	}
+	letters, latin := 0, 0
+	for _, c := range q {
+		if unicode.IsLetter(c) {
+			letters++
+			if unicode.Is(unicode.Latin, c) {
+				latin++
+			}
+		}
+	}
+	return 2*latin >= letters
+}
+
+func isEnglish(code string) bool { return languageOf(code) == languageOf("en") }
+
 func set(list string) map[string]bool {
 	members := map[string]bool{}
 	for _, w := range strings.Fields(list) {
