@@ -23,8 +23,11 @@ type embeddingRequest struct {
 	Role           string          `json:"role"`
 }
 
-// maxInputs is OpenAI's bound on the texts of one request.
-const maxInputs = 2048
+// OpenAI's bounds on the texts of one request, and on their tokens in all.
+const (
+	maxInputs      = 2048
+	maxInputTokens = 300_000
+)
 
 func (r embeddingRequest) inputs(dim int) ([]string, error) {
 	var one string
@@ -65,6 +68,14 @@ func (s *Server) embeddings(c *gin.Context) {
 	if body.Role == "query" {
 		role = embed.Query
 	}
+	tokens := 0
+	for _, t := range texts {
+		tokens += s.countTokens(t)
+	}
+	if tokens > maxInputTokens {
+		s.fail(c, invalid("input", "input has %d tokens; one request may have %d in all: send it in parts", tokens, maxInputTokens))
+		return
+	}
 	vectors, err := s.Embedder.Embed(c.Request.Context(), role, texts)
 	if err != nil {
 		s.fail(c, err)
@@ -76,10 +87,6 @@ func (s *Server) embeddings(c *gin.Context) {
 		if body.EncodingFormat == "base64" {
 			data[i]["embedding"] = base64Vector(v)
 		}
-	}
-	tokens := 0
-	for _, t := range texts {
-		tokens += s.countTokens(t)
 	}
 	s.charge(c.Request.Context(), caller(c), tokens)
 	s.reply(c, http.StatusOK, gin.H{"object": "list", "data": data, "model": s.Embedder.Model(), "usage": gin.H{"prompt_tokens": tokens, "total_tokens": tokens}})

@@ -337,9 +337,14 @@ func (f *fakes) Retrieve(_ context.Context, query string, filter retrieve.Filter
 	return retrieve.Result{Ranked: ranked[:min(k, 1)]}, nil
 }
 
-func (f *fakes) Model() string     { return "fake" }
-func (f *fakes) Dim() int          { return 3 }
-func (f *fakes) Tokens(string) int { return 2 }
+func (f *fakes) Model() string { return "fake" }
+func (f *fakes) Dim() int      { return 3 }
+func (f *fakes) Tokens(text string) int {
+	if len(text) > 1000 {
+		return len(text) / 10
+	}
+	return 2
+}
 func (f *fakes) Embed(_ context.Context, role embed.Role, texts []string) ([]embed.Vector, error) {
 	vectors := make([]embed.Vector, len(texts))
 	for i := range texts {

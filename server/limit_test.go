@@ -36,6 +36,15 @@ func TestOneRequestMayWriteSoManyTokens(t *testing.T) {
 	require.Equal(t, 200, h.post("/v1/responses", `{"input":"hello"}`).StatusCode)
 }
 
+func TestEmbeddingsAreBounded(t *testing.T) {
+	h := serve(t, sample, server.Config{})
+	text := func(n int) string { return `{"input":"` + strings.Repeat("x", n) + `"}` }
+	require.Equal(t, 200, h.post("/v1/embeddings", text(3_000_000)).StatusCode)
+	got := h.post("/v1/embeddings", text(3_000_010))
+	require.Equal(t, 400, got.StatusCode)
+	require.Contains(t, got.message(t), "one request may have 300000 in all")
+}
+
 func TestARequestEndsInTime(t *testing.T) {
 	h := serve(t, func(ctx context.Context, _ answer.Question, yield func(answer.Event, error) bool) {
 		if yield(answer.Event{Text: "first"}, nil) {

@@ -237,9 +237,13 @@ func (s *Server) admit(c *gin.Context) {
 
 // timed ends a request that computes for longer than one may.
 func (s *Server) timed(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), s.config.RequestTime)
-	defer cancel()
-	c.Request = c.Request.WithContext(ctx)
+	whole := c.Request
+	ctx, cancel := context.WithTimeout(whole.Context(), s.config.RequestTime)
+	defer func() {
+		cancel()
+		c.Request = whole // a panic is answered later: the client of this request has not left
+	}()
+	c.Request = whole.WithContext(ctx)
 	c.Next()
 }
 
