@@ -170,6 +170,14 @@ func (b *builder) verbatim(text string, blocks []Block) {
 
 // within puts the blocks from index first on inside a named part of the file.
 func (b *builder) within(name string, first int) {
+	if first == len(b.blocks) {
+		return
+	}
+	for i := range b.geometry.Pages {
+		if p := &b.geometry.Pages[i]; p.Words[0].Start >= b.blocks[first].Start {
+			p.Part = strings.TrimSuffix(name+originSep+p.Part, originSep)
+		}
+	}
 	for i := first; i < len(b.blocks); i++ {
 		if k := &b.blocks[i]; k.Origin == "" {
 			k.Origin = name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -19,6 +20,7 @@ type PageGeometry struct {
 	Number        int     // as in Page.Number
 	Width, Height float64 // points
 	Words         []Word  // in order of Start, not overlapping
+	Part          string  // of which part of the file it is a page, as Document.Origin names it: "in/m.eml > terms.pdf"; "" the file itself
 }
 
 // Word is a stretch of text without white space in one line; a single
@@ -49,6 +51,7 @@ type PageBoxes struct {
 	Page          int
 	Width, Height float64 // of the page, points
 	Boxes         []Rect
+	Part          string // as PageGeometry.Part
 }
 
 // Boxes are the places of [start,end) of Document.Text, one rectangle for each
@@ -73,7 +76,7 @@ func (g *Geometry) Boxes(start, end int) []PageBoxes {
 			last = w
 		}
 		if len(boxes) > 0 {
-			found = append(found, PageBoxes{p.Number, p.Width, p.Height, boxes})
+			found = append(found, PageBoxes{p.Number, p.Width, p.Height, boxes, p.Part})
 		}
 	}
 	return found
@@ -132,6 +135,7 @@ func (g *Geometry) shift(n int) {
 // word takes about 7 bytes.
 const (
 	geometryVersion = 1
+	geometryParts   = 2  // the version of those that have pages of parts: each page begins with the part's name
 	geometryStep    = 10 // per point
 )
 
@@ -140,9 +144,16 @@ func (g *Geometry) MarshalBinary() ([]byte, error) {
 	if len(g.Pages) == 0 {
 		return nil, nil
 	}
+	parts := slices.ContainsFunc(g.Pages, func(p PageGeometry) bool { return p.Part != "" })
 	out := []byte{geometryVersion}
+	if parts {
+		out[0] = geometryParts
+	}
 	at := 0 // end of the word before
 	for _, p := range g.Pages {
+		if parts {
+			out = append(binary.AppendUvarint(out, uint64(len(p.Part))), p.Part...)
+		}
 		out = binary.AppendUvarint(out, uint64(p.Number))
 		out = binary.AppendUvarint(out, uint64(steps(p.Width)))
 		out = binary.AppendUvarint(out, uint64(steps(p.Height)))
@@ -176,13 +187,17 @@ func (g *Geometry) UnmarshalBinary(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if data[0] != geometryVersion {
+	if data[0] != geometryVersion && data[0] != geometryParts {
 		return fmt.Errorf("ingest: geometry: version %d is not known; ingest the document again", data[0])
 	}
 	r := varints{data: data[1:]}
 	at := 0
 	for len(r.data) > 0 && !r.bad {
-		p := PageGeometry{Number: int(r.unsigned()), Width: float64(r.unsigned()) / geometryStep, Height: float64(r.unsigned()) / geometryStep}
+		part := ""
+		if data[0] == geometryParts {
+			part = r.text()
+		}
+		p := PageGeometry{Part: part, Number: int(r.unsigned()), Width: float64(r.unsigned()) / geometryStep, Height: float64(r.unsigned()) / geometryStep}
 		n := r.unsigned()
 		if n > uint64(len(r.data)) { // a word takes six bytes or more
 			return errGeometry
@@ -226,6 +241,17 @@ func (r *varints) unsigned() uint64 {
 	}
 	r.data = r.data[n:]
 	return v
+}
+
+// text is a string after its length.
+func (r *varints) text() string {
+	n := r.unsigned()
+	if n > uint64(len(r.data)) {
+		r.bad, n = true, 0
+	}
+	s := string(r.data[:n])
+	r.data = r.data[n:]
+	return s
 }
 
 func (r *varints) signed() int64 {

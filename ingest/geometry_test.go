@@ -17,7 +17,7 @@ func TestGeometryRoundTrip(t *testing.T) {
 	var g Geometry
 	at := 0
 	for n := range 20 {
-		p := PageGeometry{Number: 1 + 2*n, Width: 612, Height: float64(rng.IntN(20000)) / 10}
+		p := PageGeometry{Part: strings.Repeat("m.eml > é.pdf", n%3), Number: 1 + 2*n, Width: 612, Height: float64(rng.IntN(20000)) / 10}
 		for range rng.IntN(50) {
 			at += rng.IntN(3)
 			end := at + 1 + rng.IntN(12)
@@ -37,6 +37,7 @@ func TestGeometryRoundTrip(t *testing.T) {
 	require.Len(t, got.Pages, len(g.Pages))
 	for i, p := range g.Pages {
 		require.Equal(t, p.Number, got.Pages[i].Number)
+		require.Equal(t, p.Part, got.Pages[i].Part)
 		require.Len(t, got.Pages[i].Words, len(p.Words))
 		for j, w := range p.Words {
 			v := got.Pages[i].Words[j]
@@ -55,7 +56,7 @@ func TestGeometryRoundTrip(t *testing.T) {
 }
 
 func FuzzGeometry(f *testing.F) {
-	g := Geometry{Pages: []PageGeometry{{1, 612, 792, []Word{{0, 4, Rect{72, 50, 99, 62}, RunsRight}, {5, 9, Rect{103, 50, 120, 62}, RunsLeft}}}}}
+	g := Geometry{Pages: []PageGeometry{{Part: "a.pdf", Number: 1, Width: 612, Height: 792, Words: []Word{{0, 4, Rect{72, 50, 99, 62}, RunsRight}, {5, 9, Rect{103, 50, 120, 62}, RunsLeft}}}}}
 	data, err := g.MarshalBinary()
 	require.NoError(f, err)
 	f.Add(data)

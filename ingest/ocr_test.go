@@ -76,7 +76,7 @@ func TestOCRProtocol(t *testing.T) {
 	require.Contains(t, d.Warnings, WarnOCR)
 	at := strings.Index(d.Text, "holidays")
 	boxes := d.Geometry.Boxes(at, at+len("holidays"))
-	require.Equal(t, []PageBoxes{{1, 612, 792, []Rect{{124.8, 72, 172.8, 84}, {72, 88.8, 96, 100.8}}}}, rounded(boxes), "300 dots per inch")
+	require.Equal(t, []PageBoxes{{Page: 1, Width: 612, Height: 792, Boxes: []Rect{{124.8, 72, 172.8, 84}, {72, 88.8, 96, 100.8}}}}, rounded(boxes), "300 dots per inch")
 	args, err := os.ReadFile(path + ".args")
 	require.NoError(t, err)
 	require.Equal(t, "stdin stdout -l eng+deu --psm 3 --dpi 300 -c tessedit_create_tsv=1\n", string(args))

@@ -137,6 +137,10 @@ func readMember(ctx context.Context, s *source, name string, data []byte, b *bui
 		}
 	}
 	b.verbatim(d.Text, d.Blocks)
+	if b.err == nil {
+		d.Geometry.shift(b.len() - len(d.Text))
+		b.geometry.Pages = append(b.geometry.Pages, d.Geometry.Pages...)
+	}
 	b.within(m.name, first)
 	return nil
 }

@@ -256,7 +256,7 @@ func findWord(text string, at int, word string) (int, bool) {
 func (p *pdfReader) place(b *builder, i int) {
 	page := p.pages[i]
 	if words := place(b.string(), b.pages[i].Start, b.len(), page); len(words) > 0 {
-		b.geometry.Pages = append(b.geometry.Pages, PageGeometry{b.pages[i].Number, page.width, page.height, words})
+		b.geometry.Pages = append(b.geometry.Pages, PageGeometry{Number: b.pages[i].Number, Width: page.width, Height: page.height, Words: words})
 	}
 	p.pages[i].lines = nil // done with it
 }

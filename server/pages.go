@@ -81,7 +81,7 @@ func (s *Server) boxes(c *gin.Context) {
 	}
 	var original store.Original
 	if err == nil {
-		original, err = s.visiblePDF(c, retrieve.DocumentID(id))
+		original, err = s.visibleOriginal(c, retrieve.DocumentID(id))
 	}
 	if err != nil {
 		s.fail(c, err)
@@ -93,20 +93,37 @@ func (s *Server) boxes(c *gin.Context) {
 		for _, b := range on.Boxes {
 			boxes = append(boxes, gin.H{"x0": b.X0, "y0": b.Y0, "x1": b.X1, "y1": b.Y1})
 		}
-		pages = append(pages, gin.H{"page": on.Page, "width": on.Width, "height": on.Height, "boxes": boxes})
+		page := gin.H{"page": on.Page, "width": on.Width, "height": on.Height, "boxes": boxes}
+		if on.Part != "" {
+			page["part"] = on.Part
+		}
+		pages = append(pages, page)
 	}
 	s.reply(c, http.StatusOK, gin.H{"pages": pages})
 }
 
 // visiblePDF returns the original of a PDF that the request's key may see.
 func (s *Server) visiblePDF(c *gin.Context, id retrieve.DocumentID) (store.Original, error) {
+	o, err := s.visibleOriginal(c, id)
+	if err == nil && (o.Kind != "pdf" || len(o.Data) == 0) {
+		err = noPages(id)
+	}
+	return o, err
+}
+
+// visibleOriginal returns the original of a document with known places of words: a PDF, or a mail or archive with one in it.
+func (s *Server) visibleOriginal(c *gin.Context, id retrieve.DocumentID) (store.Original, error) {
 	o, err := s.Library.Original(c.Request.Context(), s.tenant(c), id)
 	switch {
 	case err != nil:
 	case !s.sees(c, o.Corpus):
 		err = fmt.Errorf("document %d: %w", id, store.ErrNotFound)
-	case o.Kind != "pdf" || len(o.Data) == 0:
-		err = &badRequest{status: http.StatusNotFound, code: "no_pages", message: fmt.Sprintf("document %d has no pages to draw: only PDFs have", id)}
+	case o.Kind != "pdf" && len(o.Geometry.Pages) == 0:
+		err = noPages(id)
 	}
 	return o, err
+}
+
+func noPages(id retrieve.DocumentID) error {
+	return &badRequest{status: http.StatusNotFound, code: "no_pages", message: fmt.Sprintf("document %d has no pages to draw: only PDFs have", id)}
 }
