@@ -33,6 +33,7 @@ type Config struct {
 	OutputTokens int           // that one request may have written, all its answers and beams together; 0 means 8192
 	RequestTime  time.Duration // of one request that computes; 0 means 10 minutes
 	Requests     int           // API requests under way at once, more are told to come back; 0 means 128
+	Patience     time.Duration // longest that a request may have to wait for others, as far as can be foreseen; 0 means one minute
 	LoginTime    time.Duration // how long somebody who signed in stays so; 0 means 12 hours
 	Version      string        // of the program, for the metrics
 	PingEvery    time.Duration // between signs of life on a silent stream; 0 means 15 s, under the idle limits of common proxies
@@ -50,6 +51,9 @@ func (c *Config) fill() {
 	}
 	if c.Requests <= 0 {
 		c.Requests = 128
+	}
+	if c.Patience <= 0 {
+		c.Patience = time.Minute
 	}
 	if c.PingEvery <= 0 {
 		c.PingEvery = 15 * time.Second
@@ -102,6 +106,7 @@ type Server struct {
 	metrics *metrics
 	tracer  tracer
 	gate    *gate
+	pace    *pace
 	running running
 	filing  chan struct{} // one place per file of /v1/files in memory
 	arrived chan struct{} // has room for one: documents wait to be worked on
@@ -127,7 +132,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{
 		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version, p.Library.Waiting), tracer: newTracer(p.Traces),
-		gate: newGate(c.Requests), filing: make(chan struct{}, filesAtOnce), arrived: make(chan struct{}, 1),
+		gate: newGate(c.Requests), pace: &pace{patience: c.Patience, free: 8}, filing: make(chan struct{}, filesAtOnce), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()
 	return s, nil

@@ -109,7 +109,19 @@ func checkDatabase(ctx context.Context, a *app) finding {
 	if a.cluster != nil {
 		where += "; while a ragd runs: DATABASE_URL='" + a.cluster.URL() + "', pg_dump and psql are in " + a.cluster.Programs()
 	}
-	return finding{name: "database", detail: where}
+	replicas, err := db.Replicas(ctx)
+	if err != nil {
+		return finding{name: "database", detail: where, advice: err.Error()}
+	}
+	f := finding{name: "database", detail: where}
+	for _, r := range replicas {
+		if r.Err != nil {
+			f.advice = fmt.Sprintf("replica %s: %v; the primary does its work", r.Name, r.Err)
+			continue
+		}
+		f.detail += fmt.Sprintf("; replica %s is %d bytes behind", r.Name, r.Bytes)
+	}
+	return f
 }
 
 // minFreeBytes is room for the private Postgres, a set of models and some documents.

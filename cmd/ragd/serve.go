@@ -16,6 +16,7 @@ type serveCmd struct {
 	KeepVersions time.Duration `help:"How long versions of documents that were replaced can be cited; 0: for ever." env:"RAGD_KEEP_VERSIONS" default:"720h"`
 
 	MaxOutput   int           `help:"Tokens that one request may have written, all its answers and beams together." env:"RAGD_MAX_OUTPUT" default:"8192"`
+	Patience    time.Duration `help:"Longest that a request may have to wait for others, as far as can be foreseen: more are told to come back." env:"RAGD_PATIENCE" default:"1m"`
 	RequestTime time.Duration `help:"Longest that one request may compute." env:"RAGD_REQUEST_TIME" default:"10m"`
 
 	PublicURL string     `help:"Address of this server as browsers see it, for sign-in: https://ragd.example.com." env:"RAGD_PUBLIC_URL" name:"public-url"`
@@ -42,7 +43,7 @@ func (k serveCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.serve(ctx, provider, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, OutputTokens: k.MaxOutput, RequestTime: k.RequestTime, LoginTime: k.Login.Time, Version: version()})
+	return a.serve(ctx, provider, server.Config{Listen: k.Listen, APIKey: key, KeepVersions: k.KeepVersions, OutputTokens: k.MaxOutput, RequestTime: k.RequestTime, Patience: k.Patience, LoginTime: k.Login.Time, Version: version()})
 }
 
 // parts opens everything that a server needs.
