@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -203,6 +204,28 @@ func TestHostileRequests(t *testing.T) {
 		}
 	}
 	require.Equal(t, 200, key.post("/v1/ask", `{"question":"x"}`).StatusCode, "it still works")
+}
+
+// A body that comes byte by byte, each in time, ends all the same.
+func TestADrippingBodyEnds(t *testing.T) {
+	h := serve(t, sample, server.Config{ReadTimeout: 200 * time.Millisecond})
+	body, drip := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = drip.Write([]byte(" "))
+			case <-done:
+				drip.Close()
+				return
+			}
+		}
+	}()
+	require.Equal(t, 408, h.status(h.request(t.Context(), http.MethodPost, "/v1/ask", body)))
+	close(done)
 }
 
 func TestMethodsAndPathsThatDoNotExist(t *testing.T) {

@@ -48,6 +48,20 @@ func (s *Server) attemptCookie(a login.Attempt) *http.Cookie {
 	return s.cookie("ragd-attempt", value, http.SameSiteLaxMode, attemptTime)
 }
 
+// loginsAtOnce is how many requests may wait for the provider. They come from strangers, so they have no places of the gate.
+const loginsAtOnce = 16
+
+// fewLogins refuses sign-ins while as many wait as may.
+func (s *Server) fewLogins(c *gin.Context) {
+	select {
+	case s.logins <- struct{}{}:
+		defer func() { <-s.logins }()
+		c.Next()
+	default:
+		s.fail(c, errFull)
+	}
+}
+
 // signIn is GET /login: it sends the browser to the provider.
 func (s *Server) signIn(c *gin.Context) {
 	if s.Login == nil {

@@ -1,12 +1,15 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -251,4 +254,36 @@ func TestPageSignsInAndOut(t *testing.T) {
 	b.until(answered)
 	b.click("#sign-out")
 	b.until(`location.href.startsWith(` + "`" + at.URL + `/end` + "`" + `)`)
+}
+
+// A provider that hangs takes no places from those who ask.
+func TestSignInsThatWaitDoNotStopTheServer(t *testing.T) {
+	release := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer hanging.Close()
+	defer close(release)
+	provider, err := login.New(login.Config{Issuer: hanging.URL, ClientID: "x", PublicURL: "http://127.0.0.1:8080", Grants: []login.Grant{{Group: "*", Role: "reader"}}})
+	require.NoError(t, err)
+	db, err := store.Open(t.Context(), pgtest.New(t), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer db.Close()
+	parts, f := newParts(t, answerFunc(sample))
+	parts.Keys, parts.Login = db, provider
+	h := serveParts(t, parts, f, server.Config{APIKey: "k", Requests: 4})
+	refused := make(chan int, 64)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range 40 {
+		group.Go(func() {
+			response, err := h.client.Do(h.request(ctx, http.MethodGet, "/login", nil))
+			if err == nil {
+				response.Body.Close()
+				refused <- response.StatusCode
+			}
+		})
+	}
+	require.Equal(t, 429, <-refused)
+	require.Equal(t, 200, h.with("k").get("/v1/corpora").StatusCode)
+	cancel()
+	group.Wait()
 }

@@ -39,8 +39,8 @@ func (s *Server) routes() http.Handler {
 	}
 	r.GET("/metrics", s.local, s.authorize, s.may(Admin), s.operator, s.metrics.serve)
 
-	r.GET("/login", s.admit, s.signIn)
-	r.GET(login.CallbackPath, s.admit, s.signedIn)
+	r.GET("/login", s.fewLogins, s.signIn)
+	r.GET(login.CallbackPath, s.fewLogins, s.signedIn)
 	r.POST("/login/out", s.local, s.authorize, s.admit, s.signOut)
 	r.POST("/mcp", s.local, s.authorize, s.admit, s.may(Read), s.paced, s.timed, s.mcpHandler())
 
@@ -192,6 +192,9 @@ func (s *Server) local(c *gin.Context) {
 // bodyLimit bounds JSON bodies; uploads have their own.
 const bodyLimit = 4 << 20
 
+// bodyPatience is how often the time of one read a whole JSON body may take: who sends it byte by byte must not keep a place of the gate for ever.
+const bodyPatience = 4
+
 // patience bounds a request's body in size and each read of it in time, and takes back the deadline that an earlier request left on the connection.
 func (s *Server) patience(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
@@ -200,11 +203,11 @@ func (s *Server) patience(c *gin.Context) {
 	if c.Request.ContentLength != 0 { // a body that no handler reads is skipped by net/http
 		_ = control.SetReadDeadline(time.Now().Add(s.config.ReadTimeout))
 	}
-	limit := int64(bodyLimit)
+	limit, until := int64(bodyLimit), time.Now().Add(bodyPatience*s.config.ReadTimeout)
 	if c.Request.Method == http.MethodPost && (c.FullPath() == "/v1/documents" || c.FullPath() == "/v1/files") || c.Request.Method == http.MethodPatch {
-		limit = s.config.UploadBytes
+		limit, until = s.config.UploadBytes, time.Time{}
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, &patientBody{ReadCloser: c.Request.Body, control: control, timeout: s.config.ReadTimeout}, limit)
+	c.Request.Body = http.MaxBytesReader(c.Writer, &patientBody{ReadCloser: c.Request.Body, control: control, timeout: s.config.ReadTimeout, until: until}, limit)
 }
 
 // patientBody gives each read a deadline of its own.
@@ -212,10 +215,15 @@ type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	timeout time.Duration
+	until   time.Time // of all reads; zero: uploads take as long as they take
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout))
+	deadline := time.Now().Add(b.timeout)
+	if !b.until.IsZero() && deadline.After(b.until) {
+		deadline = b.until
+	}
+	_ = b.control.SetReadDeadline(deadline)
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		// Behind the body net/http goes on reading, to notice when the client leaves; a deadline left there would look like that. After a timeout the

@@ -108,6 +108,7 @@ type Server struct {
 	gate    *gate
 	pace    *pace
 	running running
+	logins  chan struct{} // one place per request that waits for the provider of accounts
 	filing  chan struct{} // one place per file of /v1/files in memory
 	arrived chan struct{} // has room for one: documents wait to be worked on
 	handler http.Handler
@@ -132,7 +133,7 @@ func New(p Parts, c Config, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{
 		Parts: p, config: c, keyHash: sha256.Sum256([]byte(c.APIKey)), log: log, metrics: newMetrics(p.Engine, c.Version, p.Library.Waiting), tracer: newTracer(p.Traces),
-		gate: newGate(c.Requests), pace: &pace{patience: c.Patience, free: 8}, filing: make(chan struct{}, filesAtOnce), arrived: make(chan struct{}, 1),
+		gate: newGate(c.Requests), pace: &pace{patience: c.Patience, free: 8}, filing: make(chan struct{}, filesAtOnce), logins: make(chan struct{}, loginsAtOnce), arrived: make(chan struct{}, 1),
 	}
 	s.handler = s.routes()
 	return s, nil
