@@ -49,6 +49,7 @@ var (
 	monthYear  = regexp.MustCompile(`(?i)\b` + monthPattern + `\s+(\d{4})\b`)
 	links      = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]{1,15}://|(?:data|javascript|mailto):|www\.)[^\s<>"'“”«»\x60]+|[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+`)
 	negations  = regexp.MustCompile(`(?i)\b(?:not|no|never|none|nothing|nobody|neither|nor|without|cannot|except|unless|nicht|kein\w*|nie|ohne)\b|n['’]t\b`)
+	ordinals   = regexp.MustCompile(`(?m)^[ \t*-]*(?:1?\d|20)[.)][ \t]+[\pL"“*]`) // "1. Ask first": the place of an item in the answer's own list
 	shortNames = strings.NewReplacer("'s", "", "’s", "")
 )
 
@@ -133,7 +134,11 @@ func Missing(statement, evidence, question string, computed ...arith.Number) []F
 			missing = append(missing, Fact{DateFact, d.start, d.end, statement[d.start:d.end]})
 		}
 	}
+	items := ordinals.FindAllStringIndex(statement, -1)
 	for _, n := range arith.Find(statement) {
+		if slices.ContainsFunc(items, func(at []int) bool { return at[0] <= n.Start && n.End <= at[1] }) {
+			continue
+		}
 		if !inDate[n.Start] && !slices.ContainsFunc(knownNumbers, func(k arith.Number) bool { return k.Value.Cmp(n.Value) == 0 }) {
 			missing = append(missing, Fact{NumberFact, n.Start, n.End, statement[n.Start:n.End]})
 		}

@@ -166,3 +166,19 @@ func TestLinksMustStandInTheEvidenceToTheLastCharacter(t *testing.T) {
 		require.Equal(t, missing, strings.Join(found, " "), statement)
 	}
 }
+
+func TestPlacesInAListAreNoFacts(t *testing.T) {
+	evidence := "Keep all receipts. Bring your card to every appointment."
+	for statement, want := range map[string]int{
+		"1. Keep all receipts.":                        0,
+		"These are the tips:\n\n1. Keep all receipts.": 0,
+		"  2) Bring your card.":                        0,
+		"Keep all 4. Receipts":                         1,
+		"25. Keep all receipts.":                       1,
+		"12":                                           1,
+		"1. Keep all 12 receipts.":                     1,
+		"3.5 receipts":                                 1,
+	} {
+		require.Len(t, Missing(statement, evidence, ""), want, statement)
+	}
+}
