@@ -189,7 +189,7 @@ func TestRefusals(t *testing.T) {
 		"zero dimension":         {head(1, 0).tensor("w", quant.F32, 0, 0, 4).fill(64), "dimension 0"},
 		"shape overflow":         {head(1, 0).tensor("w", quant.F32, 0, 1<<40, 1<<40).fill(64), "too large"},
 		"bytes overflow":         {head(1, 0).tensor("w", quant.F32, 0, 1<<62).fill(64), "too many"},
-		"tensor type":            {head(1, 0).tensor("w", 16, 0, 256).fill(256), `"w" has the type IQ2_XXS`},
+		"tensor type":            {head(1, 0).tensor("w", 16, 0, 256).fill(256), `"w" has the type IQ2_XXS, which is not supported; supported: F32, F16, Q4_0`},
 		"unknown tensor type":    {head(1, 0).tensor("w", 1000, 0, 256).fill(256), "type 1000"},
 		"row is no block":        {head(1, 0).tensor("w", quant.Q4_K, 0, 128, 2).fill(256), "Q4_K block"},
 		"tensor twice":           {head(2, 0).tensor("w", quant.F32, 0, 1).tensor("w", quant.F32, 32, 1).fill(99), "twice"},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"ragd/llm/quant"
@@ -176,7 +177,7 @@ func (p *parser) info(f *File) info {
 	}
 	block, _ := typ.Block()
 	if block == 0 {
-		p.fail(start, "tensor %q has the type %s, which is not supported", name, typ)
+		p.fail(start, "tensor %q has the type %s, which is not supported; supported: %s", name, typ, strings.Join(quant.Decodable(), ", "))
 		return info{}
 	}
 	if shape[0]%block != 0 {

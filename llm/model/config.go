@@ -94,7 +94,8 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 		if _, isEncoder := encoderArchitectures[arch]; isEncoder {
 			return nil, fmt.Errorf("architecture %q is an encoder, not a text generator; choose one of: %s", arch, strings.Join(Architectures(), ", "))
 		}
-		return nil, fmt.Errorf("architecture %q is not supported; supported: %s", arch, strings.Join(Architectures(), ", "))
+		return nil, fmt.Errorf("architecture %q is not supported; supported: %s; as encoders %s", arch, strings.Join(Architectures(), ", "),
+			strings.Join(EncoderArchitectures(), ", "))
 	}
 	m := &metadata{f: f, arch: arch}
 	layers := m.layers()

@@ -1,6 +1,10 @@
 package quant
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Type is a GGML tensor type as stored in a GGUF tensor directory.
 type Type uint32
@@ -97,6 +101,17 @@ func (t Type) String() string {
 func (t Type) Block() (elems, nbytes int) {
 	f := formats[t]
 	return f.elems, f.nbytes
+}
+
+// Decodable lists the types whose weights can be decoded, by their numbers.
+func Decodable() []string {
+	var names []string
+	for _, t := range slices.Sorted(maps.Keys(formats)) {
+		if t.Decodes() {
+			names = append(names, t.String())
+		}
+	}
+	return names
 }
 
 // Decodes reports whether Decode supports the type.
