@@ -10,6 +10,8 @@
 //  4. No log line holds question, answer or document text.
 //  5. Documents are served as JSON text, never as something that a browser would run.
 //  6. Every read from a client and every write to one has a deadline of its own; no deadline outlives its request on the connection.
+//  7. A session of somebody who signed in is a cookie, and counts only with requests of this server's own page; a key counts only in its header.
+//  8. What a request may cost is bounded before it starts: bytes, texts, tokens, beams; and in time.
 //
 // Offsets in native responses are UTF-8 bytes; in OpenAI-shaped ones they are Unicode code points, because its SDKs index strings.
 //
