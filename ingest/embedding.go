@@ -177,10 +177,10 @@ func (r *run) deliver(ctx context.Context, s share) (complete bool, err error) {
 // publish makes a job's document live.
 func (r *run) publish(ctx context.Context, s share) error {
 	sj, job := s.sj, s.sj.job
-	if err := r.timed(&r.report.Spent.Store, func() error { return r.store.Publish(sj.ctx, job) }); err != nil {
+	// Not under the job's own context: a heartbeat that comes right after the version went live finds no lease any more and ends that.
+	if err := r.timed(&r.report.Spent.Store, func() error { return r.store.Publish(ctx, job) }); err != nil {
 		return r.lostSplit(ctx, s, err)
 	}
-	r.drop(job)
 	r.log.Info("document live", "version", job.Version, "passages", sj.passages)
 	r.finish(job, job.State, func() {
 		r.now.Documents++

@@ -153,3 +153,16 @@ func TestMisnamed(t *testing.T) {
 		require.Equal(t, c.class, e.Class, c.name)
 	}
 }
+
+// TestNarrowTable: rows are found by the gaps between their cells, however little room the table takes.
+func TestNarrowTable(t *testing.T) {
+	var page strings.Builder
+	page.WriteString("BT /F1 10 Tf ")
+	for i := range 4 {
+		fmt.Fprintf(&page, "1 0 0 1 72 %d Tm (Long name of widget %d) Tj 1 0 0 1 205 %[1]d Tm (%[2]d long centimetres) Tj ", 700-14*i, i)
+	}
+	page.WriteString("ET")
+	d := parseBytes(t, "a.pdf", pdfOf(page.String()))
+	require.Equal(t, "Long name of widget 0\t0 long centimetres\nLong name of widget 1\t1 long centimetres\nLong name of widget 2\t2 long centimetres\nLong name of widget 3\t3 long centimetres", d.Text)
+	require.Equal(t, Table, d.Blocks[0].Kind)
+}

@@ -270,11 +270,12 @@ func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
 	return lines, nil
 }
 
-// markColumns finds the rows of tables: lines that are stretched, and the
-// neighbours of such, which may be full by chance.
+// markColumns finds the rows of tables: lines that are stretched, lines with wide
+// gaps that follow each other, and the neighbours of such, which may be full by chance.
 func (p *pdfReader) markColumns(tp references.FPDF_TEXTPAGE, lines []pdfLine, units []int) {
 	for i := range lines {
-		if lines[i].stretched() || i > 0 && lines[i-1].hasColumns() {
+		gapped := lines[i].gapped() && (i > 0 && lines[i-1].gapped() || i+1 < len(lines) && lines[i+1].gapped())
+		if gapped || lines[i].stretched() || i > 0 && lines[i-1].hasColumns() {
 			p.markGaps(tp, &lines[i], units[i])
 		}
 	}
@@ -283,6 +284,16 @@ func (p *pdfReader) markColumns(tp references.FPDF_TEXTPAGE, lines []pdfLine, un
 			p.markGaps(tp, &lines[i], units[i])
 		}
 	}
+}
+
+// gapped: two of its words are farther apart than words of a sentence ever are.
+func (l *pdfLine) gapped() bool {
+	for i := 1; i < len(l.words) && !l.vertical && l.size > 0; i++ {
+		if a, b := l.words[i-1], l.words[i]; a.runs == RunsRight && b.runs == RunsRight && float64(b.x0-a.x1) > 1.2*l.size {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *pdfLine) hasColumns() bool { return strings.Contains(l.text, "\t") }

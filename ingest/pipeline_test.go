@@ -359,3 +359,43 @@ func TestWalkNames(t *testing.T) {
 	require.Len(t, rows, 2)
 	require.ElementsMatch(t, []string{"docs/x.txt", filepath.ToSlash(filepath.Join(b, "x.txt"))}, []string{rows[0].Path, rows[1].Path})
 }
+
+// beaten is a store in which a heartbeat comes between the moment a version goes live and the moment its worker hears of it.
+type beaten struct {
+	*memStore
+	lost chan struct{}
+}
+
+func (s beaten) Extend(ctx context.Context, job *Job, lease time.Duration) error {
+	err := s.memStore.Extend(ctx, job, lease)
+	if errors.Is(err, ErrLeaseLost) {
+		select {
+		case s.lost <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
+func (s beaten) Publish(ctx context.Context, job *Job) error {
+	if err := s.memStore.Publish(ctx, job); err != nil {
+		return err
+	}
+	<-s.lost
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(20 * time.Millisecond): // in which the heartbeat acts on it
+		return nil
+	}
+}
+
+// TestHeartbeatAfterPublish: a document that this run has made is counted as such, whatever a late heartbeat says.
+func TestHeartbeatAfterPublish(t *testing.T) {
+	p := newPipeline(beaten{newMemStore(), make(chan struct{})})
+	p.Lease = 30 * time.Millisecond
+	report, err := p.Run(t.Context(), "", "c", []string{handbook(t)}, nil)
+	require.NoError(t, err)
+	require.Equal(t, 5, report.Documents)
+	require.Zero(t, report.Unchanged)
+}

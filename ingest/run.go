@@ -470,6 +470,10 @@ func (r *run) finish(job *Job, state State, count func()) {
 		}
 		delete(r.awaited, job.Version)
 		r.done[job.Version] = true
+		if h := r.held[job]; h != nil { // not before: lookElsewhere would count it, too
+			h.cancel()
+			delete(r.held, job)
+		}
 		r.now.Path, r.now.State = job.Path, state
 		count()
 	})
