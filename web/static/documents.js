@@ -45,7 +45,7 @@ async function removeDocument(d) {
   $("documents-title").focus();
 }
 
-async function loadDocuments() {
+async function loadDocuments(stale) {
   const all = [];
   let more = true;
   for (let page = 0; page < pages && more; page++) {
@@ -54,6 +54,7 @@ async function loadDocuments() {
     all.push(...list.documents);
     more = list.has_more;
   }
+  if (stale()) return;
   $("documents").replaceChildren(...all.map(row));
   $("documents-table").hidden = all.length === 0;
   $("no-documents").hidden = all.length > 0;
@@ -82,8 +83,9 @@ function corpusRow(c) {
   return el("li", {}, el("span", { className: "name", textContent: c.name }), el("span", { className: "hint", textContent: parts.filter(Boolean).join(", ") }), remove);
 }
 
-async function loadCorpora() {
+async function loadCorpora(stale) {
   const { corpora } = await getJSON("v1/corpora");
+  if (stale()) return;
   const chosen = $("corpus").value;
   $("corpus").replaceChildren(el("option", { value: "", textContent: "All corpora" }),
     ...corpora.map((c) => el("option", { value: c.name, textContent: c.name })));
@@ -98,11 +100,15 @@ async function loadCorpora() {
   $("welcome-empty").hidden = documents + waiting > 0;
 }
 
-// refresh loads what is shown anew, and says whether that worked.
+let newest = 0;
+
+// refresh loads what is shown anew, and says whether that worked. Of several that run at once the one that began last draws: an answer from before a
+// deletion that arrives after it must not bring the document back.
 export async function refresh() {
+  const mine = ++newest, stale = () => mine !== newest;
   try {
-    await loadCorpora();
-    if (!$("view-documents").hidden) await loadDocuments();
+    await loadCorpora(stale);
+    if (!$("view-documents").hidden) await loadDocuments(stale);
     return true;
   } catch (err) {
     $("status").textContent = err.message;
