@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"store/localpg":     {},
 	"answer":            {"arith", "embed", "llm", "llm/chat", "llm/grammar", "llm/sample", "llm/tokenizer", "retrieve", "retrieve/analysis", "sentence", "verify"},
 	"catalog":           {"llm/convert"},
-	"eval":              {"answer", "arith", "embed", "ingest", "llm", "llm/chat", "retrieve", "store", "verify"},
+	"eval":              {"answer", "arith", "embed", "ingest", "llm", "llm/chat", "retrieve", "retrieve/analysis", "store", "verify"},
 	"web":               {},
 	"login":             {},
 	"server":            {"answer", "embed", "ingest", "llm", "llm/chat", "llm/grammar", "llm/sample", "login", "retrieve", "store", "web"},

@@ -99,7 +99,7 @@ func termCover(want, have []string) float64 {
 //go:embed abstain.json
 var abstainText []byte
 
-// abstention is when an answer is withheld. Its coefficients are set by hand; ragd eval fit prints others in the same form.
+// abstention is when an answer is withheld. Before is fitted, After is set by hand (docs/eval.md); ragd eval fit prints coefficients in the same form.
 type abstention struct {
 	Before   verify.Logistic `json:"before"`
 	After    verify.Logistic `json:"after"`
@@ -120,7 +120,7 @@ var abstain = func() abstention {
 	return c
 }()
 
-// before is the probability that the documents hold the answer, by what was found and by the model's inclination.
+// before is the probability that the documents hold the answer, by what was found.
 func (e Evidence) before() float64 { return abstain.Before.Probability(verify.Values(e)) }
 
 // after is the same by everything.
