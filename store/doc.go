@@ -9,7 +9,8 @@
 //  3. The vectors of a corpus are of one space (model and dimension), its passages of one splitter, its terms of one analyzer; anything else is
 //     refused with an error that names both, and of vectors by a constraint of the database. [Store.Switch] changes all of it in one transaction.
 //  4. A filter never makes a leg return fewer hits than there are: where an approximate index under-delivers, the leg scans exactly.
-//  5. Text that reaches a statement is valid UTF-8 without NUL.
+//  5. A search reads from a replica only while the replica's snapshot has the corpora as the primary has them; everything else is the primary's.
+//  6. Text that reaches a statement is valid UTF-8 without NUL.
 //
 // # Concurrency
 //

@@ -16,7 +16,8 @@
 //
 //	ingest: walk → parse (one file per format) → split into passages → embed → store; a state machine in Postgres, so that any crash resumes
 //
-// Around them: catalog (which models exist and how to fetch them), llm/convert (ONNX and safetensors to GGUF), store/localpg (a private Postgres when
+// Around them: catalog (which models exist and how to fetch them), llm/convert (ONNX and safetensors to GGUF), llm/external (an engine elsewhere that
+// writes in place of a model of this process), store/localpg (a private Postgres when
 // there is no DATABASE_URL), eval (sets, metrics), bench (speed), web (the page), login (people who sign in).
 //
 // Imports go one way; the table is in deps_test.go. This package wires values together and holds one file per subcommand; it alone reads flags,

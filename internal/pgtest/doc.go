@@ -5,7 +5,8 @@
 // # Invariants
 //
 //  1. No two tests share a database; a test's database is dropped when it ends, and those of killed test processes by the next process.
-//  2. Without a server, tests are skipped with the reason; where CI=true they fail.
+//  2. A [Server] is one test's own: it may be killed, held or copied to a replica, and ends with the test.
+//  3. Without a server, tests are skipped with the reason; where CI=true they fail.
 //
 // # Concurrency
 //
