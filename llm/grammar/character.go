@@ -56,6 +56,14 @@ func (p partialRune) among(runes []rune) bool {
 	return false
 }
 
+// unspacedFrom is where the scripts of China, Japan and Korea begin.
+const unspacedFrom = 0x3000
+
+// unspaced reports whether the character will be of those scripts, whatever follows.
+func (p partialRune) unspaced() bool {
+	return p.size == 2 && p.value<<(6*p.left) >= unspacedFrom || p.size == 3 && p.value<<(6*p.left) >= 0x20000
+}
+
 func runeSize(r rune) int { return len(string(r)) }
 
 const (

@@ -32,7 +32,8 @@ const (
 // Cited returns the grammar of answers in valid UTF-8 without control characters in which square brackets, and what
 // looks like them, occur only as markers of admitted passages.
 //
-// A sentence ends at . ! ? followed by a space, or at 。！？. Full stops inside numbers and names ("3.5", "ragd.go") and
+// A sentence ends at . ! ? followed by a space, or at 。！？. What is written without spaces cannot follow . ! ? directly either: a model that cannot
+// begin its next sentence with a space would go on in Chinese. Full stops inside numbers and names ("3.5", "ragd.go") and
 // after common abbreviations, single letters and list numbers do not end one. After a sentence without a marker only a
 // marker can follow.
 func Cited(v *Vocab, o CitedOptions) *Grammar {
@@ -205,7 +206,7 @@ func (c *cited) answer(p spot, b byte) spot {
 			return spot{}
 		}
 	case stop:
-		if p.hard && !c.mayFollow(next) {
+		if (p.hard || c.strict && next.unspaced()) && !c.mayFollow(next) {
 			return spot{}
 		}
 	}
@@ -235,7 +236,7 @@ func (c *cited) char(p spot, r rune) spot {
 	case text:
 		return p.write(r)
 	case stop:
-		if c.apart && isLetter(r) && (p.cited || p.word == plainWord || p.word >= firstAbbreviation) {
+		if isLetter(r) && (r >= unspacedFrom || c.apart && (p.cited || p.word == plainWord || p.word >= firstAbbreviation)) {
 			return spot{}
 		}
 		return p.decide(r)

@@ -178,6 +178,7 @@ func TestCitedStrict(t *testing.T) {
 		"", " ", "It rained", "It rained.", "It rained. Then it stopped. [1]", "It rained [13].", "It rained [0].", "It rained [01].", "It rained [].",
 		"It rained [1", "It rained [a].", "It rained [ 1].", "It rained [1, 2].", "It rained [[1]].", "It rained 1].", "[1]", "[1] It rained.",
 		"It rained.\n[1]", "It rained\nThen it stopped [1].", "It rained.\nThen [1].", "It rained [1]Then.", "It rained 【1】.", "It rained ［1］.",
+		"It rained.他们 left. [1]", "It rained.此外 [1]", "It rained [1].然而 [2]", "It rained!그 [1]", "雨が降った.次の日 [1]",
 		"It rained! Then it stopped [1].", "It rained? Yes [1].", "雨が降った。次の日[2]。", "It rained. [1], then", "It rained [1]. Then", "It rained [1], then.",
 		refusal + " [1]", refusal + " Really [1].", refusal + "\n", "I cannot find this in the documents", refusal[1:],
 		"It\x00 rained [1].", "It\trained [1].", "It\u00a0rained [1].", "It\u200brained [1].", "It \xff [1].", "It \xc0\xaf [1].", "It \xed\xa0\x80 [1].", "é\xc3 [1]",
