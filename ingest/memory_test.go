@@ -44,6 +44,9 @@ func TestMemoryChild(t *testing.T) {
 	fmt.Println(string(status[bytes.Index(status, []byte("VmHWM:")):]))
 }
 
+// raceFactor is how much more memory a test takes under the race detector.
+var raceFactor int64 = 1
+
 // TestMemory: a large text and a long PDF go through the whole pipeline, and the process never holds much more than the text. RAGD_TEST_FULL=1 takes
 // 200 MiB of text in one file and 1,000 pages.
 func TestMemory(t *testing.T) {
@@ -51,6 +54,7 @@ func TestMemory(t *testing.T) {
 	if os.Getenv("RAGD_TEST_FULL") != "" {
 		text, pages, limit = 200<<20, 1000, 1<<30
 	}
+	limit *= raceFactor
 	for name, write := range map[string]func(dir string){
 		"text": func(dir string) { writeText(t, filepath.Join(dir, "long.txt"), text) },
 		"pdf": func(dir string) {

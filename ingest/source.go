@@ -92,7 +92,9 @@ func (s *source) expand(ctx context.Context, r io.Reader, compressed int64, what
 	var e *Error
 	data, err := io.ReadAll(s.limited(ctx, r, compressed, what))
 	switch {
-	case errors.As(err, &e), ctx.Err() != nil:
+	case ctx.Err() != nil: // also when it ended just after the last byte: no content would mean no such member
+		return nil, ctx.Err()
+	case errors.As(err, &e):
 		return nil, err
 	case err != nil:
 		return nil, failf(Corrupt, "%s: %s does not decompress (%v); the file is damaged, get a fresh copy", s.name, what, err)
