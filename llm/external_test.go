@@ -107,6 +107,7 @@ func TestExternalEngineCancelsAndBounds(t *testing.T) {
 		left <- struct{}{}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	s, err := e.Generate(ctx, hello)
 	require.NoError(t, err)
 	_, err = e.Generate(t.Context(), hello)
