@@ -146,7 +146,7 @@ func child(t *testing.T, url, dir, kill string, after time.Duration) (ended bool
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKillChild$", "-test.count=1")
 	cmd.Env = append(os.Environ(), childURL+"="+url, childDir+"="+dir, childKill+"="+kill)
 	out, err := cmd.CombinedOutput()
-	if err == nil {
+	if err == nil || cmd.ProcessState != nil && cmd.ProcessState.Success() { // it may end just when it is to be killed
 		return true
 	}
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
