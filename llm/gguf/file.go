@@ -3,6 +3,7 @@ package gguf
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"unsafe"
 
 	"ragd/llm/quant"
@@ -97,6 +98,24 @@ func (f *File) Close() error {
 	unmap := f.unmap
 	f.unmap, f.data = nil, nil
 	return unmap()
+}
+
+// Reading calls read, which reads tensor data, also on workers of a kernel.Pool. Where the file loses what is being read,
+// because somebody cuts it or its disk fails, Reading returns an error, instead of the process being killed (SIGBUS).
+func (f *File) Reading(read func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		fault, ok := v.(interface{ Addr() uintptr })
+		if !ok || len(f.data) == 0 || fault.Addr()-uintptr(unsafe.Pointer(&f.data[0])) >= uintptr(len(f.data)) {
+			panic(v)
+		}
+		err = fmt.Errorf("gguf: read %s: the file was cut or cannot be read any more: replace models by renaming a new file over the old one", f.path)
+	}()
+	return read()
 }
 
 // Release tells the system that the pages read so far are not needed for now: after the weights were copied elsewhere

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,6 +137,7 @@ func (p *Pool) work(w *worker, index int) {
 	defer p.exited.Done()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	debug.SetPanicOnFault(true) // tasks read mapped files, which somebody may cut; see gguf.File.Reading
 	var last *job
 	for {
 		j := p.await(w, last)

@@ -54,7 +54,11 @@ type rankHead struct {
 // LoadEncoder repacks the weights of f for the active ISA. Nothing of f is
 // referenced afterwards; the caller may close it.
 func LoadEncoder(f *gguf.File, p *kernel.Pool, o Options) (*Encoder, error) {
-	e, err := loadEncoder(f, p, o)
+	var e *Encoder
+	err := f.Reading(func() (err error) {
+		e, err = loadEncoder(f, p, o)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("model: load %s: %w", f.Path(), err)
 	}

@@ -64,7 +64,11 @@ type layer struct {
 // Load repacks the weights of f for the active ISA and allocates the page store.
 // Nothing of f is referenced afterwards; the caller may close it.
 func Load(f *gguf.File, p *kernel.Pool, o Options) (*Model, error) {
-	m, err := load(f, p, o)
+	var m *Model
+	err := f.Reading(func() (err error) {
+		m, err = load(f, p, o)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("model: load %s: %w", f.Path(), err)
 	}
