@@ -3,6 +3,7 @@ package retrieve
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,9 @@ type Config struct {
 	Rerank     int // fused candidates that the cross-encoder reads; 0 means 20
 	Weights    Weights
 	English    bool // embedder and cross-encoder know English alone: questions in other languages are ranked by WordsFirst
+	// Follow is asked when the index refuses the embedder's vectors: it returns the embedder of the model that the corpora which f selects are made with
+	// now, because a migration may have switched them while the process ran; nil: the refusal stands. nil: nothing is followed.
+	Follow func(ctx context.Context, f Filter) (embed.Embedder, error)
 	// Student returns the way to rank that was learned for what f selects, nil for none. It decides the hybrid leg and which candidates the
 	// cross-encoder reads. nil: there are no students.
 	Student func(f Filter) Student
@@ -62,7 +66,7 @@ type Result struct {
 // Retriever answers "which passages belong to this question".
 type Retriever struct {
 	index    Index
-	embedder embed.Embedder
+	embedder atomic.Pointer[embed.Embedder] // replaced by what Config.Follow returns
 	reranker Reranker
 	config   Config
 }
@@ -78,7 +82,9 @@ func New(index Index, embedder embed.Embedder, reranker Reranker, config Config)
 	if config.Weights == (Weights{}) {
 		config.Weights = DefaultWeights
 	}
-	return &Retriever{index: index, embedder: embedder, reranker: reranker, config: config}
+	r := &Retriever{index: index, reranker: reranker, config: config}
+	r.embedder.Store(&embedder)
+	return r
 }
 
 // Retrieve returns at most k passages for query, best first, by the most careful leg there is.
@@ -160,21 +166,22 @@ func (r *Retriever) Unknown(ctx context.Context, words []string, f Filter) ([]st
 func (r *Retriever) legs(ctx context.Context, leg Leg, student Student, query string, f Filter, k int, t *Timings) (dense, lexical []Hit, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	if leg != LegLexical {
-		group.Go(func() error {
-			started := time.Now()
-			vectors, err := r.embedder.Embed(ctx, embed.Query, []string{query})
-			if err != nil {
-				return fmt.Errorf("retrieve: embed the question: %w", err)
+		group.Go(func() (err error) {
+			embedder := *r.embedder.Load()
+			dense, err = r.dense(ctx, embedder, student, query, k, f, t)
+			if err == nil || r.config.Follow == nil || ctx.Err() != nil {
+				return err
 			}
-			t.Embed = time.Since(started)
-			started = time.Now()
-			f := f // the lexical leg reads corpora of any model
-			f.Model = r.embedder.Model()
-			if dense, err = r.index.Dense(ctx, turn(student, vectors[0]), k, f); err != nil {
-				return fmt.Errorf("retrieve: dense leg: %w", err)
+			followed, failed := r.config.Follow(ctx, f)
+			if failed != nil {
+				return fmt.Errorf("%w; and its model cannot be opened: %w", err, failed)
 			}
-			t.Dense = time.Since(started)
-			return nil
+			if followed == nil || followed.Model() == embedder.Model() {
+				return err
+			}
+			r.embedder.Store(&followed)
+			dense, err = r.dense(ctx, followed, nil, query, k, f, t) // the student learned from the old vectors
+			return err
 		})
 	}
 	if leg != LegDense {
@@ -188,6 +195,24 @@ func (r *Retriever) legs(ctx context.Context, leg Leg, student Student, query st
 		})
 	}
 	return dense, lexical, group.Wait()
+}
+
+// dense asks the dense leg, with vectors of one model from the question to the index.
+func (r *Retriever) dense(ctx context.Context, e embed.Embedder, student Student, query string, k int, f Filter, t *Timings) ([]Hit, error) {
+	started := time.Now()
+	vectors, err := e.Embed(ctx, embed.Query, []string{query})
+	if err != nil {
+		return nil, fmt.Errorf("retrieve: embed the question: %w", err)
+	}
+	t.Embed = time.Since(started)
+	started = time.Now()
+	f.Model = e.Model()
+	hits, err := r.index.Dense(ctx, turn(student, vectors[0]), k, f)
+	if err != nil {
+		return nil, fmt.Errorf("retrieve: dense leg: %w", err)
+	}
+	t.Dense = time.Since(started)
+	return hits, nil
 }
 
 // fetch reads the passages of hits and joins them with what each leg said.

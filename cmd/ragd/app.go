@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"ragd/answer"
 	"ragd/catalog"
@@ -39,6 +40,9 @@ type app struct {
 	db       *store.Store
 	cluster  *localpg.Cluster // the private database; nil with DATABASE_URL
 	engine   *llm.Engine
+
+	follow   sync.Mutex
+	followed map[string]embed.Embedder // by model; see followEmbedder
 }
 
 func newApp(g globals) *app {
@@ -204,7 +208,10 @@ func (a *app) loadEmbedder(ctx context.Context) (*embed.Encoder, error) {
 		}
 	}
 	set, _ := a.defaults()
-	name = cmp.Or(name, set.Embed)
+	return a.loadEmbedderNamed(ctx, cmp.Or(name, set.Embed))
+}
+
+func (a *app) loadEmbedderNamed(ctx context.Context, name string) (*embed.Encoder, error) {
 	path, err := a.modelPath(ctx, name)
 	if err != nil {
 		return nil, err
@@ -223,7 +230,12 @@ func (a *app) corpusModel(ctx context.Context) (string, error) {
 	if a.db == nil {
 		return "", nil
 	}
-	corpora, err := a.db.Corpora(ctx, "", one(a.corpus)...)
+	return a.modelOf(ctx, "", one(a.corpus)...)
+}
+
+// modelOf is the embedding model of the corpora of a tenant, or of those named; "" where there are none or they differ.
+func (a *app) modelOf(ctx context.Context, tenant string, names ...string) (string, error) {
+	corpora, err := a.db.Corpora(ctx, tenant, names...)
 	if err != nil || len(corpora) == 0 {
 		return "", err
 	}
@@ -237,6 +249,41 @@ func (a *app) corpusModel(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("corpus %q is made with embedding model %s, which is not in the catalogue: name its file with --embedder", corpora[0].Name, model)
 	}
 	return model, nil
+}
+
+func onDisk(m catalog.Model) bool {
+	_, ok := m.Path()
+	return ok
+}
+
+// followEmbedder opens the embedder that the corpora of f are made with now: a server goes on when they are migrated to another model. Who names an
+// embedder keeps it.
+func (a *app) followEmbedder(ctx context.Context, f retrieve.Filter) (embed.Embedder, error) {
+	if a.Embedder != "" {
+		return nil, nil
+	}
+	model, err := a.modelOf(ctx, f.Tenant, f.Corpora...)
+	if err != nil || model == "" {
+		return nil, err
+	}
+	a.follow.Lock()
+	defer a.follow.Unlock()
+	if e := a.followed[model]; e != nil {
+		return e, nil
+	}
+	if m, _ := catalog.Lookup(model); !onDisk(m) { // a question fetches nothing
+		return nil, fmt.Errorf("embedding model %s is not on this machine: run 'ragd models pull %s'", model, model)
+	}
+	e, err := a.loadEmbedderNamed(ctx, model)
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("the corpora are made with another embedding model now", "model", model)
+	if a.followed == nil {
+		a.followed = map[string]embed.Embedder{}
+	}
+	a.followed[model] = e
+	return e, nil
 }
 
 // profile is how the catalogue says a model wants to be used; a file of the user's own is used as it says itself.
@@ -337,6 +384,7 @@ func (a *app) retrieverWith(ctx context.Context, config retrieve.Config) (*retri
 		return nil, err
 	}
 	_, config.English = catalog.Lookup(embedder.Model()) // the encoders of the catalogue are English
+	config.Follow = a.followEmbedder
 	return retrieve.New(db, embedder, reranker, config), nil
 }
 

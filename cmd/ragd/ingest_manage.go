@@ -281,6 +281,6 @@ func (k ingestMigrateCmd) Run(ctx ctxBinding, a *app) error {
 	if err := db.Maintain(ctx, store.Retention{}); err != nil {
 		return err
 	}
-	a.progress.step("restart running servers; where --embedder or RAGD_EMBEDDER is set, set it to %s", k.Embed)
+	a.progress.step("running servers answer with the new model at once; restart them for new documents; where --embedder or RAGD_EMBEDDER is set, set it to %s", k.Embed)
 	return nil
 }
