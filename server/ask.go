@@ -26,7 +26,7 @@ type askRequest struct {
 	Passages    int      `json:"passages"`
 	MaxTokens   int      `json:"max_tokens"`
 	Temperature float32  `json:"temperature"`
-	TopP        float32  `json:"top_p"`
+	TopP        *float32 `json:"top_p"`
 	Seed        uint64   `json:"seed"`
 	Stream      bool     `json:"stream"`
 }
@@ -39,8 +39,9 @@ type turn struct {
 func (r askRequest) question() answer.Question {
 	q := answer.Question{
 		Text: r.Question, Passages: r.Passages, MaxTokens: r.MaxTokens,
-		Sampling: sample.Params{Temperature: r.Temperature, TopP: r.TopP, Seed: r.Seed},
+		Sampling: sample.Params{Temperature: r.Temperature, Seed: r.Seed},
 	}
+	q.Sampling.Nucleus(r.TopP)
 	for _, t := range r.History {
 		q.History = append(q.History, answer.Turn{Question: t.Question, Answer: t.Answer})
 	}
@@ -55,8 +56,8 @@ func (r askRequest) check() error {
 		return invalid("max_tokens", "max_tokens is %d; it must be between 1 and 4096, or 0 for the default", r.MaxTokens)
 	case r.Temperature < 0 || r.Temperature > 2:
 		return invalid("temperature", "temperature is %g; it must be between 0 and 2", r.Temperature)
-	case r.TopP < 0 || r.TopP > 1:
-		return invalid("top_p", "top_p is %g; it must be between 0 and 1", r.TopP)
+	case valueOr(r.TopP, 1) < 0 || valueOr(r.TopP, 1) > 1:
+		return invalid("top_p", "top_p is %g; it must be between 0 and 1", *r.TopP)
 	case len(r.History) > 100:
 		return invalid("history", "history has %d turns; at most 100 are taken", len(r.History))
 	}

@@ -20,6 +20,21 @@ import (
 	"ragd/store"
 )
 
+// A top_p of 0 keeps the most probable token alone, whatever the temperature; 1 and none keep all.
+func TestAskCutOffs(t *testing.T) {
+	h := serve(t, sample, server.Config{})
+	for i, c := range []struct {
+		topP   string
+		greedy bool
+		want   float32
+	}{{`"top_p":0,`, true, 0}, {`"top_p":1,`, false, 1}, {`"top_p":null,`, false, 0}, {``, false, 0}, {`"top_p":0.2,`, false, 0.2}} {
+		got := h.post("/v1/ask", `{"question":"x",`+c.topP+`"temperature":0.5}`)
+		require.Equal(t, http.StatusOK, got.StatusCode, "%s", got.body)
+		require.Equal(t, c.greedy, h.questions[i].Sampling.Greedy(), c.topP)
+		require.Equal(t, c.want, h.questions[i].Sampling.TopP, c.topP)
+	}
+}
+
 func TestAskAnswersWithJSON(t *testing.T) {
 	h := serve(t, sample, server.Config{})
 	got := h.post("/v1/ask", `{"question":"How many days?","corpora":["handbook"],"history":[{"question":"q","answer":"a"}],"passages":3,"max_tokens":9,"temperature":0.5,"top_p":0.9,"seed":4}`)

@@ -28,7 +28,7 @@ type chatRequest struct {
 	MaxTokens           int                `json:"max_tokens"`
 	MaxCompletionTokens int                `json:"max_completion_tokens"`
 	Temperature         *float32           `json:"temperature"`
-	TopP                float32            `json:"top_p"`
+	TopP                *float32           `json:"top_p"`              // nil and 1: all; 0: the most probable token alone
 	TopK                int                `json:"top_k"`              // vLLM's; 0 and -1: all
 	MinP                float32            `json:"min_p"`              // vLLM's
 	RepetitionPenalty   float32            `json:"repetition_penalty"` // vLLM's; 0 and 1: off
@@ -194,11 +194,7 @@ func (r chatRequest) check(outputTokens int) error {
 	if _, err := r.stops(); err != nil {
 		return err
 	}
-	temperature := float32(0)
-	if r.Temperature != nil {
-		temperature = *r.Temperature
-	}
-	return errors.Join(between("temperature", temperature, 0, 2), between("top_p", r.TopP, 0, 1), between("top_k", float32(r.TopK), -1, 1<<24),
+	return errors.Join(between("temperature", valueOr(r.Temperature, 1), 0, 2), between("top_p", valueOr(r.TopP, 1), 0, 1), between("top_k", float32(r.TopK), -1, 1<<24),
 		between("min_p", r.MinP, 0, 1), between("repetition_penalty", r.RepetitionPenalty, 0, 10),
 		between("presence_penalty", r.PresencePenalty, -2, 2), between("frequency_penalty", r.FrequencyPenalty, -2, 2))
 }

@@ -77,11 +77,9 @@ func (s *Server) vocabulary() int {
 
 // sampling says how tokens are chosen from a vocabulary of a size.
 func (r chatRequest) sampling(vocabulary int) (sample.Params, error) {
-	p := sample.Params{Temperature: 1, TopP: r.TopP, TopK: max(r.TopK, 0), MinP: r.MinP, Seed: uint64(r.Seed),
+	p := sample.Params{Temperature: valueOr(r.Temperature, 1), TopK: max(r.TopK, 0), MinP: r.MinP, Seed: uint64(r.Seed),
 		RepetitionPenalty: r.RepetitionPenalty, PresencePenalty: r.PresencePenalty, FrequencyPenalty: r.FrequencyPenalty}
-	if r.Temperature != nil {
-		p.Temperature = *r.Temperature
-	}
+	p.Nucleus(r.TopP)
 	for token, bias := range r.LogitBias {
 		id, err := strconv.ParseInt(token, 10, 32)
 		if err != nil || id < 0 || id >= int64(vocabulary) {

@@ -94,3 +94,11 @@ func bodyError(err error) error {
 	}
 	return invalid("", "the body is not the JSON that this route takes: %v", err)
 }
+
+// valueOr is the value of a field that may be absent.
+func valueOr[T any](field *T, absent T) T {
+	if field == nil {
+		return absent
+	}
+	return *field
+}

@@ -197,9 +197,13 @@ func TestChatChoicesLogProbsAndSchemas(t *testing.T) {
 		return h.post("/v1/chat/completions", user+body).json(t)["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"]
 	}
 	greedy := content(`"temperature":0}`)
-	require.NotEqual(t, greedy, content(`"temperature":1,"seed":7}`))
-	for _, one := range []string{`"top_k":1`, `"min_p":1`, `"top_p":1e-9`} {
+	free := content(`"temperature":1,"seed":7}`)
+	require.NotEqual(t, greedy, free)
+	for _, one := range []string{`"top_k":1`, `"min_p":1`, `"top_p":1e-9`, `"top_p":0`, `"top_p":-0.0`} {
 		require.Equal(t, greedy, content(`"temperature":1,"seed":7,`+one+`}`), one)
+	}
+	for _, all := range []string{`"top_k":0`, `"top_k":-1`, `"min_p":0`, `"top_p":1`, `"top_p":null`} {
+		require.Equal(t, free, content(`"temperature":1,"seed":7,`+all+`}`), all)
 	}
 	require.NotEqual(t, greedy, content(`"temperature":0,"repetition_penalty":10}`))
 	// Several answers, with log-probabilities; whole and as a stream they are the same.

@@ -29,7 +29,7 @@ type responseRequest struct {
 	Include         []string        `json:"include"`
 	MaxOutputTokens int             `json:"max_output_tokens"`
 	Temperature     *float32        `json:"temperature"`
-	TopP            float32         `json:"top_p"`
+	TopP            *float32        `json:"top_p"`
 	Text            struct {
 		Format struct {
 			Type   string          `json:"type"`
@@ -130,7 +130,7 @@ func (s *Server) responses(c *gin.Context) {
 	r.body = gin.H{
 		"id": "resp_" + uuid.NewString(), "object": "response", "created_at": time.Now().Unix(), "status": "in_progress", "model": s.Engine.Name(), "output": []gin.H{},
 		"error": nil, "incomplete_details": nil, "instructions": orNil(body.Instructions), "metadata": gin.H{}, "parallel_tool_calls": false, "temperature": body.Temperature,
-		"top_p": cmp.Or(body.TopP, 1), "tool_choice": "auto", "tools": toolsOf(body.Tools), "max_output_tokens": nil, "previous_response_id": nil, "usage": nil, "store": false,
+		"top_p": valueOr(body.TopP, 1), "tool_choice": "auto", "tools": toolsOf(body.Tools), "max_output_tokens": nil, "previous_response_id": nil, "usage": nil, "store": false,
 	}
 	if body.Stream {
 		r.out = s.openStream(c, true)

@@ -30,8 +30,8 @@ type modelsGenerateCmd struct {
 
 	Temperature       float32           `help:"0 takes the most probable token; 1 is the model's own distribution." default:"0"`
 	TopK              int               `help:"Keep the k most probable tokens; 0 keeps all."`
-	TopP              float32           `help:"Keep the smallest set of tokens that has this much of the probability; 0 and 1 keep all."`
-	MinP              float32           `help:"Keep tokens at least this times as probable as the best; 0 keeps all."`
+	TopP              *float32          `help:"Keep the smallest set of tokens that has this much of the probability; 1, the default, keeps all, 0 the most probable token alone."`
+	MinP              float32           `help:"Keep tokens at least this times as probable as the best; 0 keeps all, 1 the best alone."`
 	RepetitionPenalty float32           `help:"Above 1 discourages tokens that the answer has already; 0 and 1 are off."`
 	PresencePenalty   float32           `help:"Subtracted once from tokens that the answer has already."`
 	FrequencyPenalty  float32           `help:"Subtracted once per occurrence in the answer."`
@@ -82,9 +82,10 @@ func (k modelsGenerateCmd) request(engine *llm.Engine) (r llm.Request, err error
 	}
 	r = llm.Request{
 		MaxTokens: k.MaxTokens, Stop: k.Stop, Answers: k.Answers, LogProbs: k.Logprobs, Beams: k.Beams, LengthPenalty: k.LengthPenalty,
-		Sampling: sample.Params{Temperature: k.Temperature, TopK: k.TopK, TopP: k.TopP, MinP: k.MinP, Seed: k.Seed, LogitBias: k.LogitBias,
+		Sampling: sample.Params{Temperature: k.Temperature, TopK: k.TopK, MinP: k.MinP, Seed: k.Seed, LogitBias: k.LogitBias,
 			RepetitionPenalty: k.RepetitionPenalty, PresencePenalty: k.PresencePenalty, FrequencyPenalty: k.FrequencyPenalty},
 	}
+	r.Sampling.Nucleus(k.TopP)
 	for id := range k.LogitBias {
 		if id < 0 || int(id) >= engine.Tokenizer().Size() {
 			return r, fmt.Errorf("%w: --logit-bias: there is no token %d; the vocabulary has %d", errUsage, id, engine.Tokenizer().Size())

@@ -37,7 +37,11 @@ func TestGenerate(t *testing.T) {
 	}
 	greedy := run(func(*modelsGenerateCmd) {})
 	require.Equal(t, greedy, run(func(k *modelsGenerateCmd) { k.Temperature, k.TopK, k.Seed = 1, 1, 4 }))
-	require.NotEqual(t, greedy, run(func(k *modelsGenerateCmd) { k.Temperature, k.Seed = 1, 4 }))
+	free := run(func(k *modelsGenerateCmd) { k.Temperature, k.Seed = 1, 4 })
+	require.NotEqual(t, greedy, free)
+	for topP, want := range map[float32]string{0: greedy, 1e-9: greedy, 1: free} {
+		require.Equal(t, want, run(func(k *modelsGenerateCmd) { k.Temperature, k.Seed, k.TopP = 1, 4, &topP }), topP)
+	}
 	require.NotEqual(t, greedy, run(func(k *modelsGenerateCmd) { k.RepetitionPenalty = 5 }))
 	require.Equal(t, "yes\n", run(func(k *modelsGenerateCmd) { k.Choice, k.LogitBias = []string{"yes"}, map[int32]float32{5: 3} }))
 	several := run(func(k *modelsGenerateCmd) { k.Temperature, k.Answers, k.Logprobs = 1, 2, 3 })

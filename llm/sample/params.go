@@ -21,6 +21,18 @@ type Params struct {
 	LogitBias map[int32]float32 // added to the raw logits; -100 or less practically bans a token
 }
 
+// Nucleus sets TopP as requests state it: nil keeps all, and 0, the smallest set there is, keeps the most probable token alone, which is greedy decoding.
+func (p *Params) Nucleus(topP *float32) {
+	switch {
+	case topP == nil:
+		p.TopP = 0
+	case *topP == 0:
+		p.TopP, p.Temperature = 0, 0
+	default:
+		p.TopP = *topP
+	}
+}
+
 // Greedy reports whether the choice needs no random number.
 func (p Params) Greedy() bool { return p.Temperature < minTemperature }
 
