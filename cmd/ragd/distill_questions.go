@@ -130,8 +130,8 @@ func (r *rankingRun) sample(ctx context.Context) ([]retrieve.Passage, error) {
 		}
 	}
 	if train < 20 || heldout < 20 {
-		return nil, fmt.Errorf("distill: %w: corpus %q has %d usable passages to train on and %d in documents of their own to judge by; 20 of each are needed, or a file of --questions",
-			distill.ErrTooLittle, r.corpus, train, heldout)
+		return nil, fmt.Errorf("distill: %w: corpus %q has %d usable passages to train on and %d in documents of their own to judge by; 20 of each are needed: "+
+			"another --seed judges by other documents, and --questions FILE takes questions that were asked", distill.ErrTooLittle, r.corpus, train, heldout)
 	}
 	return passages, nil
 }
