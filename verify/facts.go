@@ -23,6 +23,7 @@ const (
 	NameFact     Kind = "name"
 	LinkFact     Kind = "link" // a web or mail address: what a document puts into one, a reader's program may fetch
 	NegationFact Kind = "negation"
+	RowFact      Kind = "row"    // a number that the source has in another row of its table
 	ResultFact   Kind = "result" // of a calculation that the statement writes down and that does not hold
 )
 
