@@ -156,7 +156,8 @@ func makeQuestion(ctx context.Context, engine *llm.Engine, passage string) (stri
 		}
 		text.WriteString(event.Text)
 	}
-	question := strings.Trim(strings.TrimSpace(text.String()), `"`)
+	question := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text.String()), "Question:")) // small models label it
+	question = strings.Trim(question, `"`)
 	if !strings.HasSuffix(question, "?") || len(question) < 12 {
 		return "", nil
 	}
