@@ -62,13 +62,42 @@ func (r *run) again(ctx context.Context, p prompt) error {
 	if err != nil || r.answer.Evidence.before() < abstain.AskAgain {
 		return err
 	}
+	return r.askAgain(ctx, p, near)
+}
+
+// askAgain lets the model answer with a text of the documents beside the question and without the rule that lets it refuse.
+func (r *run) askAgain(ctx context.Context, p prompt, near string) error {
 	question := p.question
 	if near != "" {
 		question += "\n\nThe documents say: “" + bareMarkers.ReplaceAllString(near, "($1)") + "”"
 	}
-	p, err = r.prompts.again(p, question)
+	p, err := r.prompts.again(p, question)
 	if err != nil || len(p.tokens)+r.q.MaxTokens > r.prompts.context {
 		return err
 	}
 	return r.generate(ctx, p, "")
+}
+
+// minMisread is the share of statements without support from which an answer is written anew when it read another row of a table.
+const minMisread = 0.5
+
+// reread asks once more when the draft was taken from another row of a table than the one that it is about, with the right row beside the question. The
+// reader sees what comes of it when it has been checked.
+func (r *run) reread(ctx context.Context, p prompt) error {
+	i := slices.IndexFunc(r.parts, func(x part) bool { return x.misread != nil })
+	if i < 0 || r.q.Insist || r.q.Unchecked || r.answer.Trace.Again || r.answer.Evidence.Bare < minMisread {
+		return nil
+	}
+	row, before := r.parts[i].misread.Row, r.answer.Trace
+	if givesOrders(row, r.answer.Query) {
+		return nil
+	}
+	r.muted = true
+	if err := r.askAgain(ctx, p, row); err != nil || !r.answer.Trace.Again {
+		r.answer.Trace = before
+		return err
+	}
+	e := &r.answer.Evidence
+	e.Support, e.LogProb, e.Lowest = 0, 0, 0 // they are summed up
+	return r.decide(ctx)
 }

@@ -67,8 +67,9 @@ type citer struct {
 	claimFrom int             // in text: where the statement begins that the next marker cites
 	found     []Citation
 	parts     []part
-	said      map[string]bool // statements so far
-	repeats   bool            // the last statement had been said before; nothing after it is taken
+	said      map[string]bool   // statements so far
+	repeats   bool              // the last statement had been said before; nothing after it is taken
+	misread   *verify.Misplaced // why a span was not chosen for the statement
 }
 
 // part is a statement with its markers: bytes [from, to) of the text, the statement [start, end) inside.
@@ -78,6 +79,7 @@ type part struct {
 	missing              []verify.Fact // details that its sources do not hold; offsets from start
 	support              float64
 	invented             string // a quotation in it that no source has
+	misread              *verify.Misplaced
 	verdict              *verify.Verdict
 }
 
@@ -166,15 +168,18 @@ func (c *citer) cite(named int) []Citation {
 	}
 	c.said[statement] = true
 	p := part{from: c.claimFrom, start: start, end: end}
+	c.misread = nil
 	chosen, missing, share := c.choose(statement)
 	p.missing, p.support, p.verdict = missing, share, c.check(statement, chosen)
-	if (len(chosen) == 0 || !p.verdict.Supported) && !refuses(statement) && !obeys(statement, c.question, c.evidence) {
+	if (len(chosen) == 0 && c.misread == nil || len(chosen) > 0 && !p.verdict.Supported) && !refuses(statement) && !obeys(statement, c.question, c.evidence) {
 		if x, found := c.lookFurther(statement); found {
 			chosen, p.missing, p.support, p.verdict = []choice{x}, nil, max(share, x.share), c.check(statement, []choice{x})
 		}
 	}
 	if len(chosen) > 0 {
 		c.text.WriteByte(' ')
+	} else {
+		p.misread = c.misread
 	}
 	for _, x := range chosen {
 		s := &c.sources[x.source]
@@ -302,10 +307,28 @@ func (c *citer) check(statement string, chosen []choice) *verify.Verdict {
 	return &v
 }
 
-// contradicted reports a span that says the same with a negation more, or less.
+// contradicted reports a span that says the same with a negation more, or less, or that has a number of the statement in another row of its table.
 func (c *citer) contradicted(statement string, x choice) bool {
-	_, no := verify.Contradicts(statement, c.sources[x.source].Passage.Text[x.start:x.end])
-	return no
+	p := &c.sources[x.source].Passage
+	if _, no := verify.Contradicts(statement, p.Text[x.start:x.end]); no {
+		return true
+	}
+	computed := c.results(statement)
+	for _, done := range c.from {
+		if holdsNumber(statement, done.Result) {
+			for _, o := range done.Operands {
+				computed = append(computed, arith.Find(o.Text)...)
+			}
+		}
+	}
+	wrong := verify.InOtherRows(statement, c.question, p.Text, [][2]int{{x.start, x.end}}, computed...)
+	if len(wrong) == 0 {
+		return false
+	}
+	if c.misread == nil {
+		c.misread = &wrong[0]
+	}
+	return true
 }
 
 // missing returns the details of a statement that none of the spans holds, nor the title over one, nor the question.
@@ -340,7 +363,7 @@ func (c *citer) results(statement string) []arith.Number {
 // every detail, then for sentences that add what is missing.
 func (c *citer) lookAgain(statement string, all, chosen []choice, missing []verify.Fact) ([]choice, []verify.Fact) {
 	for _, i := range c.byRank {
-		if x := all[i]; x.share >= minSupport && !c.contradicted(statement, x) && len(c.missing(statement, []choice{x})) == 0 {
+		if x := all[i]; x.share >= minSupport && len(c.missing(statement, []choice{x})) == 0 && !c.contradicted(statement, x) {
 			return []choice{x}, nil
 		}
 	}
@@ -351,10 +374,10 @@ func (c *citer) lookAgain(statement string, all, chosen []choice, missing []veri
 				return chosen, missing
 			}
 			more := append(slices.Clone(chosen), choice{supportOf{s.Start, s.End, all[i].share}, i})
-			if all[i].share < minSupport || !holdsAny(p.Text[s.Start:s.End], missing) || c.contradicted(statement, more[len(more)-1]) {
+			if all[i].share < minSupport || !holdsAny(p.Text[s.Start:s.End], missing) {
 				continue
 			}
-			if left := c.missing(statement, more); len(left) < len(missing) {
+			if left := c.missing(statement, more); len(left) < len(missing) && !c.contradicted(statement, more[len(more)-1]) {
 				chosen, missing = more, left
 			}
 		}
@@ -373,7 +396,7 @@ func (c *citer) lookFurther(statement string) (choice, bool) {
 			continue
 		}
 		c.sources = append(c.sources, Source{Marker: x.source + 1, Rank: x.source + 1, Added: true, Scored: c.spare[i]})
-		if !c.contradicted(statement, x) && len(c.missing(statement, []choice{x})) == 0 && c.check(statement, []choice{x}).Supported {
+		if len(c.missing(statement, []choice{x})) == 0 && !c.contradicted(statement, x) && c.check(statement, []choice{x}).Supported {
 			c.evidence, c.byRank = append(c.evidence, e), append(c.byRank, x.source)
 			c.spare = slices.Concat(c.spare[:i], c.spare[i+1:])
 			return x, true

@@ -84,6 +84,8 @@ func (r *run) answered(ctx context.Context) error {
 // why says why a statement is not supported, or "".
 func (p *part) why() string {
 	switch {
+	case p.misread != nil:
+		return fmt.Sprintf("its source has %q in another row than %q", p.misread.Text, p.misread.Row)
 	case len(p.missing) > 0:
 		return fmt.Sprintf("no source holds the %s %q", p.missing[0].Kind, p.missing[0].Text)
 	case p.invented != "":

@@ -202,3 +202,13 @@ func TestTheSecondLookReachesPassagesThatTheModelDidNotRead(t *testing.T) {
 	require.True(t, r.answer.Sources[2].Added)
 	require.Equal(t, "There are 27 vacation days per year. [1] Visitors pay 40 NOK per day for parking. [3]", r.answer.Text)
 }
+
+func TestANumberOfAnotherRowIsTakenOut(t *testing.T) {
+	const notice = "| Length of employment | Notice |\n|---|---|\n| Up to 5 years | 1 month |\n| 5 to 10 years | 2 months |\n| More than 10 years | 3 months |"
+	a := judged(t, false, "With more than 10 years the notice is 2 months. [1] With 5 to 10 years the notice is 2 months. [1]", notice)
+	require.Equal(t, "With 5 to 10 years the notice is 2 months. [1]", a.Text)
+	require.Equal(t, `its source has "2" in another row than "More than 10 years 3 months"`, a.Statements[0].Why)
+	a = judged(t, true, "With more than 10 years the notice is 2 months. [1]", notice)
+	require.Equal(t, []Statement{{0, len("With more than 10 years the notice is 2 months.")}}, a.Unsupported)
+	require.Empty(t, a.Citations)
+}

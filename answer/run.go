@@ -27,6 +27,7 @@ type run struct {
 	yield   func(Event, error) bool
 	found   []retrieve.Scored // all that retrieval found, most relevant first
 	shown   strings.Builder   // text that the reader has
+	muted   bool              // what is written replaces what was shown, once it is checked
 	parts   []part            // the draft's statements
 	text    string            // the draft with its markers corrected
 	tail    string            // of text, after the last marker
@@ -219,7 +220,10 @@ func (r *run) write(ctx context.Context, p prompt) error {
 		r.answer.Confidence = min(r.answer.Evidence.before(), abstain.Below)
 		return nil
 	}
-	return r.decide(ctx)
+	if err := r.decide(ctx); err != nil {
+		return err
+	}
+	return r.reread(ctx, p)
 }
 
 // generate lets the model write and resolves the markers as they appear. refusal is the one sentence without a marker that it may choose; nothing of it
@@ -296,6 +300,9 @@ func (r *run) generate(ctx context.Context, p prompt, refusal string) error {
 
 // show passes text and citations on to the reader.
 func (r *run) show(text string, citations []Citation) error {
+	if r.muted {
+		return nil
+	}
 	if text != "" {
 		r.shown.WriteString(text)
 		if err := r.emit(Event{Text: text}); err != nil {

@@ -15,7 +15,7 @@ type Trace struct {
 	Tokens  []llm.Token
 	Asked   string // the question as it stands in the prompt, a calculation with it
 	Refusal string // the sentence that it could choose; "" when it could not refuse
-	Again   bool   // the model had refused and was asked once more, without the rule for refusals
+	Again   bool   // the model had refused, or read another row of a table, and was asked once more, without the rule for refusals
 	Steps   []Step
 	Dropped []Dropped
 
@@ -49,7 +49,7 @@ func (t *Trace) drop(all, kept []retrieve.Scored, why string) {
 	}
 }
 
-// begin starts the record of a generation; one before it, which ended in a refusal, is forgotten.
+// begin starts the record of a generation; one before it, which ended in a refusal or misread a table, is forgotten.
 func (t *Trace) begin(p prompt, refusal string) {
 	t.Prompt, t.Tokens, t.Asked, t.Refusal, t.Again, t.Steps = p.text, p.tokens, p.question, refusal, p.again, nil
 }

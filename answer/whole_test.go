@@ -279,3 +279,30 @@ func TestARefusalAgainstTheEvidenceIsAskedAgainWithoutTheRule(t *testing.T) {
 	require.True(t, r.answer.Abstained, "nothing speaks against the refusal")
 	require.Empty(t, r.answer.Draft)
 }
+
+func TestAnAnswerFromAnotherRowIsWrittenAnew(t *testing.T) {
+	const hotels = "The limit is per night.\nPlace Limit per night (NOK)\nOslo, Bergen, Stavanger 1,900\nElsewhere in Norway 1,500\nCopenhagen, Stockholm, Helsinki 2,100\n" +
+		"London, Paris, Zurich 2,600\nOther places abroad 1,800"
+	f := passagesOf(hotels)
+	var shown strings.Builder
+	r := &run{Answerer: New(f, small(t), Config{}), q: Question{Text: "What is the hotel limit per night in Oslo?", MaxTokens: 32}}
+	r.yield = func(e Event, _ error) bool { shown.WriteString(e.Text); return true }
+	require.NoError(t, r.prepare())
+	p, err := r.prompts.build(r.q, f.ranked, 1000)
+	require.NoError(t, err)
+	c := newCiter(p.sources, nil, r.answer.Query, nil)
+	require.NoError(t, r.show(c.push("The hotel limit per night in Oslo is 2,100 NOK. [1]")))
+	r.answer.Evidence = evidenceOf(r.q.Text, f.ranked)
+	r.settle(c, "stop")
+	require.NoError(t, r.decide(t.Context()))
+	require.True(t, r.answer.Abstained)
+	require.Equal(t, `its source has "2,100" in another row than "Oslo, Bergen, Stavanger 1,900"`, r.answer.Statements[0].Why)
+	require.NoError(t, r.reread(t.Context(), p))
+	require.True(t, r.answer.Trace.Again)
+	require.Contains(t, r.answer.Trace.Prompt, "“Oslo, Bergen, Stavanger 1,900”")
+	require.Equal(t, "The hotel limit per night in Oslo is 2,100 NOK.", shown.String(), "the second draft is not shown before it is checked")
+	for _, wrong := range []string{"1,500", "1,800", "2,100", "2,600"} {
+		require.NotContains(t, r.answer.Text, wrong)
+	}
+	require.LessOrEqual(t, r.answer.Evidence.Support, 1.0, "of the second draft alone")
+}

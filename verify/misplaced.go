@@ -248,7 +248,7 @@ var (
 // in the places has it too, that the statement compares, sums up or names a span, that the question has it, or that it is one of computed.
 func InOtherRows(statement, question, evidence string, places [][2]int, computed ...arith.Number) []Misplaced {
 	numbers := checkable(statement, question, computed)
-	if len(numbers) == 0 || compares.MatchString(notMore.ReplaceAllString(statement, "")) {
+	if len(numbers) == 0 {
 		return nil
 	}
 	var found []Misplaced
@@ -322,7 +322,7 @@ func (t table) misplaced(statement, question string, numbers []arith.Number) (wr
 	if asked {
 		named, without = t.named(question)
 	}
-	if without || asked && gathers.MatchString(statement) {
+	if without || asked && gathers.MatchString(statement) || comparesBeside(statement, named, asked) {
 		return nil, nil
 	}
 	var scopes []clause
@@ -356,6 +356,24 @@ func (t table) misplaced(statement, question string, numbers []arith.Number) (wr
 	}
 	return wrong, right
 }
+
+// comparesBeside reports a statement that compares, other than in the labels that it names: "more than 10 years" is one.
+func comparesBeside(statement string, named []mention, asked bool) bool {
+	if !asked {
+		for i := len(named) - 1; i >= 0; i-- {
+			m := named[i]
+			start := m.start
+			if at := beyond.FindStringIndex(statement[:start]); at != nil {
+				start = at[0]
+			}
+			statement = statement[:start] + strings.Repeat(" ", m.end-start) + statement[m.end:]
+		}
+	}
+	return compares.MatchString(notMore.ReplaceAllString(statement, ""))
+}
+
+// beyond is what stands before the number of a label that begins there.
+var beyond = regexp.MustCompile(`(?i)\b(?:more|less|fewer|longer|mehr|weniger|länger|plus|más|più|mer|meer) (?:than|als|de|que|di|enn|dan) $`)
 
 func overlap(a, b []int) bool {
 	return slices.ContainsFunc(a, func(x int) bool { return slices.Contains(b, x) })

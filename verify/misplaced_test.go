@@ -78,6 +78,8 @@ func TestANumberOfAnotherRowIsFound(t *testing.T) {
 		{notice, "Notice?", "For 5 to 10 years of employment it is 1 month.", "1"},
 		{notice, "After 12 years, what is the notice by the employee?", "It is 4 months.", "4"},
 		{notice, "After 12 years, what is the notice by Halden?", "It is 4 months.", ""},
+		{notice, "Notice?", "With more than 10 years of employment it is 2 months.", "2"},
+		{notice, "Notice?", "With more than 10 years it is 4 months, 1 month more than before.", ""},
 		{flat, "How long is the notice after 12 years?", "It is 2 months.", "2"},
 		{flat, "How long is the notice after 7 years?", "It is 3 months.", ""},
 
