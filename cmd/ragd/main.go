@@ -87,7 +87,7 @@ func exitStatus(ctx context.Context, err error) int {
 	case err == nil:
 		return 0
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "ragd: interrupted; what was finished is kept, the same command goes on from here")
+		fmt.Fprintln(os.Stderr, "ragd: interrupted; run the same command again: what it had finished and kept is not done twice")
 		return 130
 	default:
 		fmt.Fprintf(os.Stderr, "ragd: %v\n", err)
