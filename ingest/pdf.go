@@ -267,7 +267,7 @@ func (p *pdfReader) lines(page requests.Page) ([]pdfLine, error) {
 		unit += utf16Len(raw)
 	}
 	p.markColumns(tp.TextPage, lines, units)
-	return lines, nil
+	return p.unweave(tp.TextPage, lines, units), nil
 }
 
 // markColumns finds the rows of tables: lines that are stretched, lines with wide
