@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,7 +120,7 @@ func (c *Cluster) launch(ctx context.Context, socketDir string, progress Progres
 // await waits until server pid accepts connections and remembers it. A nil exited is a server that this process did not start.
 func (c *Cluster) await(ctx context.Context, pid int, exited <-chan struct{}, progress Progress) error {
 	for begun := time.Now(); ; {
-		if f, ok := readPIDFile(c.pgdata()); ok && f.pid == pid && f.status == "ready" {
+		if f, ok := readPIDFile(c.pgdata()); ok && f.pid == pid && f.status == "ready" && answers(f.socketDir) {
 			c.mu.Lock()
 			c.server = f
 			c.mu.Unlock()
@@ -140,6 +141,23 @@ func (c *Cluster) await(ctx context.Context, pid int, exited <-chan struct{}, pr
 			return err
 		}
 	}
+}
+
+// answers asks the server behind a socket whether it speaks TLS, the shortest question of the protocol. A server that was killed a moment ago may still
+// be listed and hold its socket, but says nothing.
+func answers(socketDir string) bool {
+	conn, err := net.DialTimeout("unix", filepath.Join(socketDir, ".s.PGSQL.5432"), time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := conn.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}); err != nil {
+		return false
+	}
+	var reply [1]byte
+	_, err = io.ReadFull(conn, reply[:])
+	return err == nil
 }
 
 // socketPrefix begins the name of every socket folder, so that none but ours is ever removed.
