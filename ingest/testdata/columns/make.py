@@ -137,8 +137,5 @@ page('facts.pdf', table([('Name of the vessel', 'Marie of the northern isles'), 
                          ('Built', 'in the year of the great storm'), ('Cargo', 'dried fish and furs'), ('Place', 'the third berth of the inner basin')], (72, 320)))
 page('lists.pdf', table([('fresh bread from the oven', 'rope and tar for the ship'), ('salted fish', 'two lanterns'), ('a barrel of clean water', 'candles of good wax'),
                          ('dried peas', 'needles'), ('onions and cabbages', 'a compass in its brass case'), ('hard cheese', 'sailcloth')], (72, 320)))
-page('risks.pdf', wrapped_rows([(a, b) for a in ('A storm drives many of the ships in at once and the inner basin is full before noon',
-                                                 'The lamp of the outer pier goes out while boats are still at sea') for b in ('The captain of each ship is told by signal to wait at the outer pier until the evening tide',)] * 2,
-                                (60, 315), (200, 200)))
 page('glossary.pdf', wrapped_rows([('anchorage', TEXT[0][:178]), ('dry dock', TEXT[2][:166]), ('inner basin', TEXT[1][:142]), ('outer pier', TEXT[0][150:330])], (60, 190), (110, 330)))
 page('timetable.pdf', table([('Ferry', 'Town', 'Island', 'Lighthouse')] + [(f'Line {i}', f'{5+i}:10', f'{5+i}:42', f'{6+i}:05') for i in range(1, 9)], (72, 200, 300, 400), True))
