@@ -52,8 +52,11 @@ func TestDiskFull(t *testing.T) {
 	write(5, 200)
 	_, err = pipeline(s).Run(t.Context(), "", "c", []string{folder}, nil)
 	require.Error(t, err)
-	require.ErrorIs(t, err, store.ErrDiskFull)
-	require.ErrorContains(t, err, "free some space")
+	// A server that cannot even write its log any more stops and begins again.
+	require.True(t, errors.Is(err, store.ErrDiskFull) || errors.Is(err, store.ErrUnavailable), "%v", err)
+	if errors.Is(err, store.ErrDiskFull) {
+		require.ErrorContains(t, err, "free some space")
+	}
 
 	// An upload: what came while there was room stays, nothing is there by half, and it can go on.
 	require.NoError(t, os.Truncate(ballast, free-8<<20))
@@ -63,21 +66,20 @@ func TestDiskFull(t *testing.T) {
 	require.NoError(t, err)
 	at, err := s.AppendUpload(t.Context(), "", upload.ID, 0, bytes.NewReader(content))
 	require.Less(t, at, int64(len(content)))
-	// A server that cannot even write its log any more stops and begins again.
 	require.True(t, errors.Is(err, store.ErrDiskFull) || errors.Is(err, store.ErrUnavailable), "%v", err)
 
 	require.NoError(t, os.Remove(ballast))
 	id := upload.ID
-	require.Eventually(t, func() bool {
-		upload, err = s.Upload(t.Context(), "", id)
+	require.Eventually(t, func() bool { // as a client does: ask how much there is, go on from there, again when the server went away meanwhile
+		if upload, err = s.Upload(t.Context(), "", id); err == nil && upload.Received >= at {
+			_, err = s.AppendUpload(t.Context(), "", id, upload.Received, bytes.NewReader(content[upload.Received:]))
+		}
 		return !errors.Is(err, store.ErrUnavailable)
 	}, time.Minute, 50*time.Millisecond)
 	require.NoError(t, err)
+	require.GreaterOrEqual(t, upload.Received, at)
 	_, err = s.DocumentByPath(t.Context(), "", "c", "upload.bin")
 	require.ErrorIs(t, err, store.ErrNotFound)
-	require.GreaterOrEqual(t, upload.Received, at)
-	_, err = s.AppendUpload(t.Context(), "", upload.ID, upload.Received, bytes.NewReader(content[upload.Received:]))
-	require.NoError(t, err)
 	upload, err = s.FinishUpload(t.Context(), "", upload.ID, ingest.Candidate{Source: ingest.Source{Corpus: "c", Path: "upload.bin"}, Index: pipeline(s).Index()})
 	require.NoError(t, err)
 	var whole bool
