@@ -336,7 +336,10 @@ func TestCancel(t *testing.T) {
 }
 
 func TestStopEndsAnAnswerWithItsUsage(t *testing.T) {
-	m := &echo{}
+	m := &echo{gate: make(chan struct{}, 12)} // a dozen passes, and the others after Stop: the model must not be done before its reader
+	for range cap(m.gate) {
+		m.gate <- struct{}{}
+	}
 	e := startEcho(t, m, Config{})
 	s, err := e.Generate(t.Context(), Request{Prompt: echoPrompt(strings.Repeat("a", 300))})
 	require.NoError(t, err)
@@ -348,6 +351,7 @@ func TestStopEndsAnAnswerWithItsUsage(t *testing.T) {
 		}
 		if tokens == 3 {
 			s.Stop()
+			close(m.gate)
 		}
 	}
 	u := s.Usage()

@@ -51,7 +51,7 @@ func TestMCPOnStandardInput(t *testing.T) {
 		Abstained bool
 		Citations []struct{ Path, Quote string }
 	}
-	call("ask", map[string]any{"question": "What is the hotel limit per night in Oslo?"}, &answered)
+	call("ask", map[string]any{"question": "At how much per kilometre is the use of a private car reimbursed?"}, &answered)
 	require.False(t, answered.Abstained, answered.Answer)
 	require.NotEmpty(t, answered.Citations, answered.Answer)
 	require.Equal(t, "examples/travel-policy.pdf", answered.Citations[0].Path)
