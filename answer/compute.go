@@ -143,14 +143,7 @@ func (r *run) complete(ctx context.Context, q llm.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var text strings.Builder
-	for event, err := range stream.Events() {
-		if err != nil {
-			return "", err
-		}
-		text.WriteString(event.Text)
-	}
-	return text.String(), nil
+	return stream.Text()
 }
 
 // operandsOf returns the numbers of the sources, in their order, and of the question, each value once.

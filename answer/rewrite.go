@@ -44,14 +44,11 @@ func (a *Answerer) Rewrite(ctx context.Context, question string, history []Turn,
 	if err != nil {
 		return "", fmt.Errorf("answer: rewrite the question: %w", err)
 	}
-	var text strings.Builder
-	for event, err := range stream.Events() {
-		if err != nil {
-			return "", fmt.Errorf("answer: rewrite the question: %w", err)
-		}
-		text.WriteString(event.Text)
+	text, err := stream.Text()
+	if err != nil {
+		return "", fmt.Errorf("answer: rewrite the question: %w", err)
 	}
-	rewritten := strings.Trim(strings.TrimSpace(text.String()), `"`)
+	rewritten := strings.Trim(strings.TrimSpace(text), `"`)
 	switch {
 	case rewritten == "" || stream.FinishReason() == "length":
 		return history[len(history)-1].Question + " " + question, nil

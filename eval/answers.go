@@ -88,8 +88,7 @@ func (x *AnswerRun) Run(ctx context.Context, d *Dataset, questions []Query, out 
 
 func (x *AnswerRun) ask(ctx context.Context, d *Dataset, q *Query) (Answered, error) {
 	question := answer.Question{Text: q.Text, History: Turns(q.History), Filter: Filter(x.Corpus, q), Passages: x.Passages, MaxTokens: x.MaxTokens,
-		Namespace: Tenant, Insist: x.Insist,
-		Unchecked: x.Unchecked, Ordered: q.Ordered}
+		Namespace: Tenant, Insist: x.Insist, Unchecked: x.Unchecked, Ordered: q.Ordered}
 	if x.GoldOnly || q.Given != nil {
 		question.Given = d.given(q)
 	}

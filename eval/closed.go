@@ -44,14 +44,11 @@ func (c ClosedBook) write(ctx context.Context, q answer.Question) (string, llm.U
 	if err != nil {
 		return "", llm.Usage{}, err
 	}
-	var text strings.Builder
-	for event, err := range stream.Events() {
-		if err != nil {
-			return "", llm.Usage{}, err
-		}
-		text.WriteString(event.Text)
+	text, err := stream.Text()
+	if err != nil {
+		return "", llm.Usage{}, err
 	}
-	return strings.TrimSpace(text.String()), stream.Usage(), nil
+	return strings.TrimSpace(text), stream.Usage(), nil
 }
 
 // Contamination says how much of a set a model knows without its documents.

@@ -81,14 +81,11 @@ func draft(ctx context.Context, engine *llm.Engine, p *retrieve.Passage) (Drafte
 	if err != nil {
 		return Drafted{}, fmt.Errorf("eval: draft: %w", err)
 	}
-	var text strings.Builder
-	for event, err := range stream.Events() {
-		if err != nil {
-			return Drafted{}, fmt.Errorf("eval: draft: %w", err)
-		}
-		text.WriteString(event.Text)
+	text, err := stream.Text()
+	if err != nil {
+		return Drafted{}, fmt.Errorf("eval: draft: %w", err)
 	}
-	return readDraft(text.String(), p.Text), nil
+	return readDraft(text, p.Text), nil
 }
 
 // readDraft takes question and answer out of what a model wrote, and checks them.

@@ -215,14 +215,11 @@ func paraphrase(ctx context.Context, engine *llm.Engine, question string) (strin
 	if err != nil {
 		return "", err
 	}
-	var text strings.Builder
-	for event, err := range stream.Events() {
-		if err != nil {
-			return "", err
-		}
-		text.WriteString(event.Text)
+	text, err := stream.Text()
+	if err != nil {
+		return "", err
 	}
-	said := strings.TrimSpace(text.String())
+	said := strings.TrimSpace(text)
 	same := strings.Join(normal(said), " ") == strings.Join(normal(question), " ")
 	if same || !strings.HasSuffix(said, "?") || len(verify.Missing(said, question, "")) > 0 || len(verify.Missing(question, said, "")) > 0 {
 		return "", nil

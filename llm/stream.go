@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"iter"
+	"strings"
 	"sync"
 
 	"ragd/llm/sched"
@@ -59,6 +60,18 @@ func (s *Stream) Events() iter.Seq2[Event, error] {
 			}
 		}
 	}
+}
+
+// Text reads the events to the end and returns the text of a single answer.
+func (s *Stream) Text() (string, error) {
+	var text strings.Builder
+	for event, err := range s.Events() {
+		if err != nil {
+			return "", err
+		}
+		text.WriteString(event.Text)
+	}
+	return text.String(), nil
 }
 
 // Stop ends the answers where they stand, as a stop string would: tokens that were made meanwhile still arrive, the events

@@ -149,14 +149,11 @@ func makeQuestion(ctx context.Context, engine *llm.Engine, passage string) (stri
 	if err != nil {
 		return "", fmt.Errorf("make a question: %w", err)
 	}
-	var text strings.Builder
-	for event, err := range stream.Events() {
-		if err != nil {
-			return "", fmt.Errorf("make a question: %w", err)
-		}
-		text.WriteString(event.Text)
+	text, err := stream.Text()
+	if err != nil {
+		return "", fmt.Errorf("make a question: %w", err)
 	}
-	question := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text.String()), "Question:")) // small models label it
+	question := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "Question:")) // small models label it
 	question = strings.Trim(question, `"`)
 	if !strings.HasSuffix(question, "?") || len(question) < 12 {
 		return "", nil
