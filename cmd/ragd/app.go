@@ -251,11 +251,6 @@ func (a *app) modelOf(ctx context.Context, tenant string, names ...string) (stri
 	return model, nil
 }
 
-func onDisk(m catalog.Model) bool {
-	_, ok := m.Path()
-	return ok
-}
-
 // followEmbedder opens the embedder that the corpora of f are made with now: a server goes on when they are migrated to another model. Who names an
 // embedder keeps it.
 func (a *app) followEmbedder(ctx context.Context, f retrieve.Filter) (embed.Embedder, error) {
@@ -266,12 +261,16 @@ func (a *app) followEmbedder(ctx context.Context, f retrieve.Filter) (embed.Embe
 	if err != nil || model == "" {
 		return nil, err
 	}
+	if a.embedder != nil && a.embedder.Model() == model { // the one that the server began with is open already
+		return a.embedder, nil
+	}
 	a.follow.Lock()
 	defer a.follow.Unlock()
 	if e := a.followed[model]; e != nil {
 		return e, nil
 	}
-	if m, _ := catalog.Lookup(model); !onDisk(m) { // a question fetches nothing
+	m, _ := catalog.Lookup(model)
+	if _, ok := m.Path(); !ok { // a question fetches nothing
 		return nil, fmt.Errorf("embedding model %s is not on this machine: run 'ragd models pull %s'", model, model)
 	}
 	e, err := a.loadEmbedderNamed(ctx, model)
