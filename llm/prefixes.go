@@ -97,10 +97,8 @@ func (e *Engine) loadPrefixes(m pages, path string) (count int, err error) {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 1<<20)
-	want := prefixHeader(e.fingerprint, m.PageBytes())
-	header := make([]byte, len(want))
-	if _, err := io.ReadFull(r, header); err != nil || string(header) != string(want) {
-		return 0, errOtherEngine
+	if err := readHeader(r, prefixHeader(e.fingerprint, m.PageBytes())); err != nil {
+		return 0, err
 	}
 	// Half of the cache stays free for what comes.
 	for e.cache.Stats().Free > e.memory.Pages/2 {
@@ -119,7 +117,34 @@ func (e *Engine) loadPrefixes(m pages, path string) (count int, err error) {
 	return count, nil
 }
 
-const maxNamespace = 1 << 16
+// readHeader reads the header that want says, or tells a file of another engine from one that is damaged.
+func readHeader(r io.Reader, want []byte) error {
+	version := len(prefixMagic) - 1
+	start := make([]byte, len(prefixMagic)+4)
+	_, err := io.ReadFull(r, start)
+	n := binary.LittleEndian.Uint32(start[len(prefixMagic):])
+	switch {
+	case err != nil || string(start[:version]) != prefixMagic[:version]:
+		return errDamaged
+	case start[version] != prefixMagic[version]: // what follows is written in another way
+		return errOtherEngine
+	case n > maxFingerprint:
+		return errDamaged
+	}
+	header := append(start, make([]byte, n+4)...)
+	if _, err := io.ReadFull(r, header[len(start):]); err != nil {
+		return errDamaged
+	}
+	if string(header) != string(want) {
+		return errOtherEngine
+	}
+	return nil
+}
+
+const (
+	maxFingerprint = 1 << 16
+	maxNamespace   = 1 << 16
+)
 
 // readPrefix reads one record; io.EOF at the end of the file.
 func readPrefix(r io.Reader, pageBytes, maxTokens int) (x kvcache.Entry, image []byte, err error) {
@@ -228,7 +253,9 @@ func remove(path string) error {
 // restore fills the cache from the prefix file, if there is one.
 func (e *Engine) restore(m pages, path string) {
 	count, err := e.loadPrefixes(m, path)
-	if err != nil {
+	if errors.Is(err, errOtherEngine) {
+		e.logger.Info("prefixes of another engine found; they will be replaced by those of this one")
+	} else if err != nil {
 		e.logger.Warn("prefixes not restored completely", "pages", count, "reason", err.Error())
 	} else if count > 0 {
 		e.logger.Info("prefixes restored", "pages", count)

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,9 +30,13 @@ func (m *echo) WritePage(page int32, image []byte) {
 
 // stored starts an echo with a prefix file, asks, and closes it.
 func stored(t *testing.T, path, fingerprint string, ask func(e *Engine)) {
+	logged(t, path, fingerprint, slog.New(slog.DiscardHandler), ask)
+}
+
+func logged(t *testing.T, path, fingerprint string, logger *slog.Logger, ask func(e *Engine)) {
 	m := &echo{slots: make([]Token, 64*kvcache.PageTokens)}
 	e := newEngine(m, m.copyPage, testVocab, testTokenizer(t), Memory{Pages: 64, ContextTokens: 512}, Config{MaxSeqs: 2})
-	e.fingerprint = fingerprint
+	e.fingerprint, e.logger = fingerprint, logger
 	e.usePrefixes(m, path, defaultPrefixBytes)
 	go e.loop()
 	ask(e)
@@ -65,9 +70,28 @@ func TestPrefixesSurviveARestart(t *testing.T) {
 		require.Equal(t, 64, cachedTokens(t, e, "a", text))
 		require.Equal(t, 64, cachedTokens(t, e, "b", text))
 	})
-	stored(t, path, "another", func(e *Engine) {
-		require.Zero(t, cachedTokens(t, e, "a", text))
-	})
+	// What another engine left is no fault, and makes room for this one's.
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	for _, file := range [][]byte{good, other(good)} {
+		require.NoError(t, os.WriteFile(path, file, 0o600))
+		log.Reset()
+		logged(t, path, "another", logger, func(e *Engine) {
+			require.Zero(t, cachedTokens(t, e, "a", text))
+			require.Equal(t, 64, cachedTokens(t, e, "a", text))
+		})
+		require.NotContains(t, log.String(), "level=WARN")
+		require.Contains(t, log.String(), "another engine")
+		stored(t, path, "another", func(e *Engine) {
+			require.Equal(t, 64, cachedTokens(t, e, "a", text), "the file is this engine's now")
+		})
+	}
+	for _, damaged := range [][]byte{nil, good[:5], good[:13], flip(good, 0), flip(good, 11)} {
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		log.Reset()
+		logged(t, path, "fp", logger, func(e *Engine) { cachedTokens(t, e, "a", text) })
+		require.Contains(t, log.String(), "the file is damaged")
+	}
 	// Damage anywhere costs pages, never a wrong answer: cachedTokens compares the answer.
 	for cut := 0; cut < len(good); cut += 1 + len(good)/40 {
 		for _, damaged := range [][]byte{good[:cut], flip(good, cut), append(flip(good, cut), good...)} {
@@ -147,6 +171,13 @@ func TestPrefixesHaveOneOwner(t *testing.T) {
 func flip(b []byte, at int) []byte {
 	out := append([]byte(nil), b...)
 	out[at] ^= 0x41
+	return out
+}
+
+// other is a file in the next version of the format.
+func other(b []byte) []byte {
+	out := append([]byte(nil), b...)
+	out[len(prefixMagic)-1]++
 	return out
 }
 
