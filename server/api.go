@@ -13,6 +13,7 @@ import (
 type sourceJSON struct {
 	Marker     int      `json:"marker,omitempty"` // n of [n] in the answer
 	Rank       int      `json:"rank,omitempty"`   // 1 for the most relevant
+	Added      bool     `json:"added,omitempty"`  // the model did not read it; it supports a statement that nothing in the prompt supports
 	PassageID  int64    `json:"passage_id"`
 	DocumentID int64    `json:"document_id"`
 	Corpus     string   `json:"corpus"`
@@ -31,7 +32,7 @@ type sourceJSON struct {
 
 func sourceOf(s answer.Source) sourceJSON {
 	j := scoredOf(s.Scored)
-	j.Marker, j.Rank = s.Marker, s.Rank
+	j.Marker, j.Rank, j.Added = s.Marker, s.Rank, s.Added
 	return j
 }
 

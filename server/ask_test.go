@@ -63,6 +63,15 @@ func TestAskAnswersWithJSON(t *testing.T) {
 	require.Equal(t, 4.5, source["rerank"])
 }
 
+// A source that the model did not read says so.
+func TestSourcesThatWereAddedAreMarked(t *testing.T) {
+	h := serve(t, sampleWithAdded, server.Config{})
+	got := h.post("/v1/ask", `{"question":"How many days?"}`).json(t)["sources"].([]any)
+	require.Len(t, got, 2)
+	require.NotContains(t, got[0], "added")
+	require.Equal(t, true, got[1].(map[string]any)["added"])
+}
+
 func TestAskStreams(t *testing.T) {
 	h := serve(t, sample, server.Config{})
 	for name, start := range map[string]func(*http.Request) string{

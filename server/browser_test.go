@@ -256,6 +256,18 @@ func TestPageAnswersAndShowsTheExactSource(t *testing.T) {
 	require.Empty(t, h.questions[2].History)
 }
 
+func TestPageSaysWhichSourcesTheModelDidNotRead(t *testing.T) {
+	h := serve(t, sampleWithAdded, server.Config{})
+	b := openPage(t, h, 1280, 800)
+	b.ask("How many days?")
+	b.until(answered)
+	require.Contains(t, b.text("summary"), "1 passage read")
+	require.Equal(t, "Leave, page 2relevance 4.5 · similarity 0.80", b.text("details li:first-child"))
+	require.Equal(t, "Leave, page 2found afterwards", b.text("details li:last-child"))
+	b.click("summary")
+	b.picture("added")
+}
+
 func TestPageStreamsAndStops(t *testing.T) {
 	asked, cancelled := make(chan struct{}, 1), make(chan struct{}, 1)
 	h := serve(t, func(ctx context.Context, _ answer.Question, yield func(answer.Event, error) bool) {

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(shared.dir)
 	}
 	if code == 0 {
-		// The database of internal/pgtest runs until the process ends.
-		if err := goleak.Find(goleak.IgnoreAnyFunction("ragd/store/localpg.(*Cluster).watch")); err != nil {
+		// The database of internal/pgtest runs until the process ends, and longer when others use it.
+		if err := goleak.Find(goleak.IgnoreAnyFunction("ragd/store/localpg.(*Cluster).watch"), goleak.IgnoreAnyFunction("ragd/store/localpg.(*Cluster).launch.func1")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -165,6 +165,16 @@ func sample(_ context.Context, q answer.Question, yield func(answer.Event, error
 			return
 		}
 	}
+}
+
+// sampleWithAdded is sample with a second source, which the model did not read.
+func sampleWithAdded(ctx context.Context, q answer.Question, yield func(answer.Event, error) bool) {
+	sample(ctx, q, func(e answer.Event, err error) bool {
+		if e.Done != nil {
+			e.Done.Sources = append(e.Done.Sources, answer.Source{Marker: 2, Rank: 2, Added: true, Scored: retrieve.Scored{Passage: samplePassage()}})
+		}
+		return yield(e, err)
+	})
 }
 
 // fakes are the parts of a server under test.

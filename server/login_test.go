@@ -22,14 +22,22 @@ import (
 	"ragd/store"
 )
 
+// signingIn are the parts of a server whose people sign in at provider, and whose keys and sessions are in a database of their own.
+func signingIn(t *testing.T, provider *login.Provider) (server.Parts, *fakes, *store.Store) {
+	t.Helper()
+	db, err := store.Open(t.Context(), pgtest.New(t), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	parts, f := newParts(t, answerFunc(sample))
+	parts.Keys, parts.Login = db, provider
+	return parts, f, db
+}
+
 // people starts a server whose people sign in at a provider. Members of staff read, of editors write in corpus hr, of ops administer, and everybody
 // of globex reads in that tenant.
 func people(t *testing.T) (h *harness, db *store.Store, at *logintest.Provider) {
 	t.Helper()
 	at = logintest.New(t)
-	db, err := store.Open(t.Context(), pgtest.New(t), slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	t.Cleanup(db.Close)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // the address must be known before the server is
 	require.NoError(t, err)
 	address := listener.Addr().String()
@@ -42,8 +50,7 @@ func people(t *testing.T) (h *harness, db *store.Store, at *logintest.Provider) 
 	}
 	provider, err := login.New(login.Config{Issuer: at.URL, ClientID: at.ClientID, ClientSecret: at.ClientSecret, PublicURL: "http://" + address, Grants: grants})
 	require.NoError(t, err)
-	parts, f := newParts(t, answerFunc(sample))
-	parts.Keys, parts.Login = db, provider
+	parts, f, db := signingIn(t, provider)
 	s, err := server.New(parts, server.Config{Listen: address, APIKey: "the server's own"}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	listener, err = net.Listen("tcp", address)
@@ -200,11 +207,7 @@ func TestCookiesAreOutOfReachOfScriptsAndOtherSites(t *testing.T) {
 	provider, err := login.New(login.Config{Issuer: at.URL, ClientID: at.ClientID, ClientSecret: at.ClientSecret, PublicURL: "https://ragd.example.com",
 		Grants: []login.Grant{{Group: "staff", Role: "reader"}}})
 	require.NoError(t, err)
-	db, err := store.Open(t.Context(), pgtest.New(t), slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	defer db.Close()
-	parts, f := newParts(t, answerFunc(sample))
-	parts.Keys, parts.Login = db, provider
+	parts, f, _ := signingIn(t, provider)
 	h := serveParts(t, parts, f, server.Config{LoginTime: time.Hour})
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	begun := h.get("/login")
@@ -264,11 +267,7 @@ func TestSignInsThatWaitDoNotStopTheServer(t *testing.T) {
 	defer close(release)
 	provider, err := login.New(login.Config{Issuer: hanging.URL, ClientID: "x", PublicURL: "http://127.0.0.1:8080", Grants: []login.Grant{{Group: "*", Role: "reader"}}})
 	require.NoError(t, err)
-	db, err := store.Open(t.Context(), pgtest.New(t), slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	defer db.Close()
-	parts, f := newParts(t, answerFunc(sample))
-	parts.Keys, parts.Login = db, provider
+	parts, f, _ := signingIn(t, provider)
 	h := serveParts(t, parts, f, server.Config{APIKey: "k", Requests: 4})
 	refused := make(chan int, 64)
 	ctx, cancel := context.WithCancel(t.Context())

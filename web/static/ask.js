@@ -212,11 +212,12 @@ function inspect(a) {
   const bar = el("div", { className: "budget", role: "img", "aria-label": `Context window of ${b.context} tokens: ` + parts.map(([name, n]) => `${name} ${n}`).join(", ") },
     ...parts.map(([name, n]) => el("span", { className: name, title: `${name}: ${n} tokens`, style: `width:${100 * n / (b.context || 1)}%` })));
   const legend = el("p", { className: "legend", "aria-hidden": "true" }, ...parts.map(([name, n]) => el("span", { className: name, textContent: `${name} ${n}` })));
+  const read = a.sources.filter((s) => !s.added); // the others were found when the answer stood there
   const list = el("ol", {}, ...a.sources.map((s) => el("li", { value: s.marker }, opensSource(s, place(s)),
-    el("span", { className: "hint", textContent: [s.rerank == null ? "" : `relevance ${s.rerank.toFixed(1)}`, s.dense == null ? "" : `similarity ${s.dense.toFixed(2)}`,
+    el("span", { className: "hint", textContent: [s.added ? "found afterwards" : "", s.rerank == null ? "" : `relevance ${s.rerank.toFixed(1)}`, s.dense == null ? "" : `similarity ${s.dense.toFixed(2)}`,
       s.lexical == null ? "" : `BM25 ${s.lexical.toFixed(1)}`].filter(Boolean).join(" · ") }))));
   const details = el("details", {},
-    el("summary", { textContent: `${count(a.sources.length, "passage")} read · ${a.sources.length ? `first word after ${seconds(t.first_token_ms)} · ` : ""}${seconds(t.total_ms)} in all` }),
+    el("summary", { textContent: `${count(read.length, "passage")} read · ${a.sources.length ? `first word after ${seconds(t.first_token_ms)} · ` : ""}${seconds(t.total_ms)} in all` }),
     ...(a.sources.length ? [list, bar, legend, el("p", { textContent: `${u.prompt_tokens} prompt tokens, ${u.cached_tokens} of them from the cache; ${u.output_tokens} written.` })] : []),
     el("p", { textContent: `Embedding ${seconds(t.embed_ms)}, search ${seconds(Math.max(t.dense_ms, t.lexical_ms))}, second reading ${seconds(t.rerank_ms)}, waiting ${seconds(t.queue_ms)}, prompt ${seconds(t.prefill_ms)}, writing ${seconds(t.decode_ms)}.` }));
   if (a.id) record(details, () => getJSON(`v1/answers/${encodeURIComponent(a.id)}`), opensSource);
