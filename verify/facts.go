@@ -50,7 +50,6 @@ var (
 	monthYear  = regexp.MustCompile(`(?i)\b` + monthPattern + `\s+(\d{4})\b`)
 	links      = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]{1,15}://|(?:data|javascript|mailto):|www\.)[^\s<>"'“”«»\x60]+|[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+`)
 	negations  = regexp.MustCompile(`(?i)\b(?:not|no|never|none|nothing|nobody|neither|nor|without|cannot|except|unless|nicht|kein\w*|nie|ohne)\b|n['’]t\b`)
-	ordinals   = regexp.MustCompile(`(?m)^[ \t*-]*(?:1?\d|20)[.)][ \t]+[\pL"“*]`) // "1. Ask first": the place of an item in the answer's own list
 	shortNames = strings.NewReplacer("'s", "", "’s", "")
 )
 
@@ -135,16 +134,16 @@ func Missing(statement, evidence, question string, computed ...arith.Number) []F
 			missing = append(missing, Fact{DateFact, d.start, d.end, statement[d.start:d.end]})
 		}
 	}
-	items := ordinals.FindAllStringIndex(statement, -1)
+	items := itemMarks(statement)
 	for _, n := range arith.Find(statement) {
-		if slices.ContainsFunc(items, func(at []int) bool { return at[0] <= n.Start && n.End <= at[1] }) {
+		if slices.ContainsFunc(items, func(at [2]int) bool { return at[0] <= n.Start && n.End <= at[1] }) {
 			continue
 		}
 		if !inDate[n.Start] && !slices.ContainsFunc(knownNumbers, func(k arith.Number) bool { return k.Value.Cmp(n.Value) == 0 }) {
 			missing = append(missing, Fact{NumberFact, n.Start, n.End, statement[n.Start:n.End]})
 		}
 	}
-	missing = append(missing, missingNames(statement, known, inDate)...)
+	missing = append(missing, missingNames(statement, known, inDate, items)...)
 	missing = append(missing, missingLinks(statement, known)...)
 	slices.SortFunc(missing, func(a, b Fact) int { return a.Start - b.Start })
 	return missing
@@ -170,7 +169,7 @@ func missingLinks(statement, known string) []Fact {
 const trailing = ".,;:!?)]}*_"
 
 // missingNames finds words written like names, with a capital inside a sentence or in capitals, that known does not hold.
-func missingNames(statement, known string, skip map[int]bool) []Fact {
+func missingNames(statement, known string, skip map[int]bool, marks [][2]int) []Fact {
 	have := map[string]bool{}
 	for w := words.FromString(known); w.Next(); {
 		word := strings.ToLower(shortNames.Replace(w.Value()))
@@ -181,20 +180,25 @@ func missingNames(statement, known string, skip map[int]bool) []Fact {
 		return nil
 	}
 	var missing []Fact
+	starts := itemStarts(statement)
 	at, first, all, capital := 0, true, 0, 0
 	for w := words.FromString(statement); w.Next(); {
 		word, start := w.Value(), at
 		at += len(word)
 		r, _ := utf8.DecodeRuneInString(word)
 		if !unicode.IsLetter(r) {
-			first = first || strings.ContainsAny(word, ".!?:\n•\"“")
+			first = first || strings.ContainsAny(word, ".!?:\n•\"“„«") || opensQuote(statement, start, word)
 			continue
 		}
+		if slices.ContainsFunc(marks, func(m [2]int) bool { return m[0] <= start && at < m[1] }) { // the "a" of "a) Ask first"
+			continue
+		}
+		first = first || slices.Contains(starts, start) || slices.ContainsFunc(marks, func(m [2]int) bool { return m[1] == start })
 		all++
 		bare := strings.ToLower(shortNames.Replace(word))
 		if unicode.IsUpper(r) {
 			capital++
-			if !first && !skip[start] && utf8.RuneCountInString(word) > 1 && !have[bare] && !have[strings.TrimSuffix(bare, "s")] {
+			if !first && !skip[start] && !speaker.MatchString(word) && utf8.RuneCountInString(word) > 1 && !have[bare] && !have[strings.TrimSuffix(bare, "s")] {
 				missing = append(missing, Fact{NameFact, start, at, word})
 			}
 		}
@@ -205,6 +209,14 @@ func missingNames(statement, known string, skip map[int]bool) []Fact {
 	}
 	return missing
 }
+
+// opensQuote reports a single quotation mark that begins one.
+func opensQuote(text string, at int, word string) bool {
+	return word == "‘" || word == "'" && (at == 0 || strings.ContainsAny(text[at-1:at], " \t(:"))
+}
+
+// speaker is a word that has a capital in every place.
+var speaker = regexp.MustCompile(`^I['’]\pL+$`)
 
 func germanText(text string) bool {
 	n := 0

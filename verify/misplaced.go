@@ -289,9 +289,7 @@ func checkable(statement, question string, computed []arith.Number) []arith.Numb
 	for _, d := range dates(statement) {
 		skip = append(skip, [2]int{d.start, d.end})
 	}
-	for _, at := range ordinals.FindAllStringIndex(statement, -1) {
-		skip = append(skip, [2]int{at[0], at[1]})
-	}
+	skip = append(skip, itemMarks(statement)...)
 	for _, e := range arith.Equations(statement) {
 		skip = append(skip, [2]int{e.Start, e.End})
 	}
