@@ -61,6 +61,7 @@ type citer struct {
 	evidence  []evidence        // of each source
 	byRank    []int             // indices of sources, the most relevant first
 	weights   weights
+	labels    labels
 	text      strings.Builder // what was passed on
 	draft     strings.Builder // what the model wrote
 	held      string          // what may become a marker
@@ -68,6 +69,8 @@ type citer struct {
 	found     []Citation
 	parts     []part
 	said      map[string]bool   // statements so far
+	named     bool              // the last statement was nothing but the name of a place
+	closed    bool              // the statement before that had its full stop already; what follows the name is not its
 	repeats   bool              // the last statement had been said before; nothing after it is taken
 	misread   *verify.Misplaced // why a span was not chosen for the statement
 }
@@ -89,7 +92,7 @@ func newCiter(sources []Source, spare []retrieve.Scored, question string, comput
 		c.evidence = append(c.evidence, newEvidence(s.Passage.Text, question))
 	}
 	c.from = computed
-	c.weights = weigh(c.evidence)
+	c.weights, c.labels = weigh(c.evidence), labelsOf(sources)
 	c.byRank = make([]int, len(sources))
 	for i := range c.byRank {
 		c.byRank[i] = i
@@ -148,10 +151,14 @@ func (c *citer) flush() string {
 	rest := strings.TrimRight(c.held, " \t")
 	c.text.WriteString(rest)
 	c.held = ""
+	if c.named && c.closed && strings.Trim(c.text.String()[c.claimFrom:], ".!?;, \t\n") == "" {
+		c.claimFrom = c.text.Len()
+	}
 	return rest
 }
 
-// cite writes the markers of the passages that support the statement before it. A second marker of the model's for the same statement adds nothing.
+// cite writes the markers of the passages that support the statement before it. A second marker of the model's for the same statement adds nothing, and
+// the mere name of a place is no statement: it belongs to no part.
 func (c *citer) cite(named int) []Citation {
 	text := c.text.String()
 	// A marker may stand before the full stop of its sentence, which then begins the next statement.
@@ -168,6 +175,17 @@ func (c *citer) cite(named int) []Citation {
 	}
 	c.said[statement] = true
 	p := part{from: c.claimFrom, start: start, end: end}
+	lead := text[c.claimFrom:start]
+	stop := len(lead) - len(strings.TrimLeft(lead, ".!?;,"))
+	if !c.named {
+		c.closed = stop == 0
+	} else if c.closed {
+		p.from += stop
+	}
+	if c.named = c.labels.only(statement, c.question); c.named {
+		c.claimFrom = c.text.Len()
+		return nil
+	}
 	c.misread = nil
 	chosen, missing, share := c.choose(statement)
 	p.missing, p.support, p.verdict = missing, share, c.check(statement, chosen)
