@@ -16,6 +16,7 @@ import (
 // draft counts, and one from everything.
 type Evidence struct {
 	Read    bool    `json:"-"`       // a cross-encoder read the passages
+	Asked   bool    `json:"-"`       // the model was asked what it makes of them
 	Top     float64 `json:"top"`     // its logit of the best passage
 	Margin  float64 `json:"margin"`  // by which that leads the next
 	Third   float64 `json:"third"`   // mean of the best three
@@ -25,15 +26,18 @@ type Evidence struct {
 	Cover   float64 `json:"cover"`   // share of the question's terms that one passage holds, the best
 	Unknown float64 `json:"unknown"` // names of the question that no document holds
 
-	Nearest float64 `json:"nearest"` // the cross-encoder's logit of the sentence nearest to an answer; looked for when the model refuses
+	Nearest float64 `json:"nearest"` // the cross-encoder's logit of the sentence nearest to an answer
 	Refused float64 `json:"refused"` // 1: the model refused when it could
 	Refusal float64 `json:"refusal"` // mean log-probability that it gives to the refusal, asked or not
+
+	Holds float64 `json:"holds"` // log-odds by the model, asked for yes or no, that the documents hold the answer
 
 	LogProb float64 `json:"logprob"` // mean log-probability of a token of the draft
 	Lowest  float64 `json:"lowest"`  // of the least likely one
 	Lift    float64 `json:"lift"`    // what the passages add to it, per token
 	Gap     float64 `json:"gap"`     // LogProb - Refusal
 	Support float64 `json:"support"` // mean support of the draft's statements
+	Stated  float64 `json:"stated"`  // mean of the log-odds by the model that the documents say a statement
 	Bare    float64 `json:"bare"`    // share of them that nothing supports
 	Answers float64 `json:"answers"` // the cross-encoder's logit of question and draft
 }
@@ -99,12 +103,19 @@ func termCover(want, have []string) float64 {
 //go:embed abstain.json
 var abstainText []byte
 
-// abstention is when an answer is withheld. Before is fitted, After is set by hand (docs/eval.md); ragd eval fit prints coefficients in the same form.
+// estimate is how the probability that the documents hold the answer follows from evidence: by what was found and whether the model refused, and, once
+// there is a draft, by everything. ragd eval fit prints coefficients in the same form (docs/eval.md).
+type estimate struct {
+	Before verify.Logistic `json:"before"`
+	After  verify.Logistic `json:"after"`
+}
+
+// abstention is when an answer is withheld.
 type abstention struct {
-	Before   verify.Logistic `json:"before"`
-	After    verify.Logistic `json:"after"`
-	AskAgain float64         `json:"ask_again"` // a refusal is not taken at its word from here
-	Below    float64         `json:"below"`     // under this the answer is withheld
+	Words    estimate `json:"words"`     // the model was not asked what it makes of the documents
+	Asked    estimate `json:"asked"`     // it was
+	AskAgain float64  `json:"ask_again"` // a refusal is not taken at its word from here
+	Below    float64  `json:"below"`     // under this the answer is withheld
 }
 
 var abstain = func() abstention {
@@ -112,7 +123,7 @@ var abstain = func() abstention {
 	if err := json.Unmarshal(abstainText, &c); err != nil {
 		panic(fmt.Sprintf("answer: embedded abstain.json: %v", err)) // our own file: a bug
 	}
-	for _, m := range []*verify.Logistic{&c.Before, &c.After} {
+	for _, m := range []*verify.Logistic{&c.Words.Before, &c.Words.After, &c.Asked.Before, &c.Asked.After} {
 		if err := m.Check(); err != nil {
 			panic(err)
 		}
@@ -120,11 +131,18 @@ var abstain = func() abstention {
 	return c
 }()
 
+func (e Evidence) estimate() *estimate {
+	if e.Asked {
+		return &abstain.Asked
+	}
+	return &abstain.Words
+}
+
 // before is the probability that the documents hold the answer, by what was found.
-func (e Evidence) before() float64 { return abstain.Before.Probability(verify.Values(e)) }
+func (e Evidence) before() float64 { return e.estimate().Before.Probability(verify.Values(e)) }
 
 // after is the same by everything.
-func (e Evidence) after() float64 { return abstain.After.Probability(verify.Values(e)) }
+func (e Evidence) after() float64 { return e.estimate().After.Probability(verify.Values(e)) }
 
 // inclination measures how likely the model finds the refusal. The prompt is cached by then, so that it costs the tokens of one sentence.
 func (r *run) inclination(ctx context.Context, p prompt) error {

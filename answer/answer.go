@@ -139,6 +139,7 @@ type Answerer struct {
 	engine    *llm.Engine
 	prompts   *prompter
 	config    Config
+	judge     bool // the model's own opinion of the documents counts
 }
 
 // New returns an answerer that finds passages with r and writes with engine.
@@ -155,7 +156,7 @@ func New(r Retriever, engine *llm.Engine, c Config) *Answerer {
 	if c.MinRelevance == 0 {
 		c.MinRelevance = DefaultMinRelevance
 	}
-	return &Answerer{retriever: r, engine: engine, config: c, prompts: newPrompter(engine)}
+	return &Answerer{retriever: r, engine: engine, config: c, prompts: newPrompter(engine), judge: engine.Parameters() >= minJudge}
 }
 
 // Answer answers q as a sequence of events: Sources, then Text and Citation as they arise, then Done. An error ends the sequence. The sequence may be

@@ -16,6 +16,7 @@ type Judged struct {
 	Removed   bool          // it is not in the answer
 	Support   float64       // share of its terms that the best span holds
 	Checked   float64       // probability that its sources support it, by verify.Check; 0 when it has none
+	Stated    float64       // log-odds by the model that the documents say it
 	Missing   []verify.Fact // numbers, dates and names of it that its sources do not hold
 	Why       string        // it is not supported
 	Quotes    []string      // what it was cited to, removed or not
@@ -42,13 +43,16 @@ func (r *run) settle(c *citer, reason string) {
 }
 
 // decide judges the statements, takes out what nothing supports, and withholds the answer when too little is left of it.
-func (r *run) decide(ctx context.Context) error {
+func (r *run) decide(ctx context.Context, p prompt) error {
 	started := time.Now()
 	defer func() { r.answer.Verify = time.Since(started) }()
 	if r.answer.Unconstrained {
 		for i := range r.parts {
 			r.parts[i].invented = r.invented(r.text[r.parts[i].start:r.parts[i].end])
 		}
+	}
+	if err := r.states(ctx, p); err != nil {
+		return err
 	}
 	r.compose()
 	if err := r.lift(ctx); err != nil {
@@ -106,7 +110,7 @@ func (r *run) compose() {
 	a.Citations, a.Statements, a.Unsupported = nil, nil, nil
 	for i := range r.parts {
 		p := &r.parts[i]
-		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Missing: p.missing, Why: p.why()}
+		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Stated: p.stated, Missing: p.missing, Why: p.why()}
 		for _, c := range p.cited {
 			j.Quotes = append(j.Quotes, c.Quote)
 		}
@@ -116,6 +120,7 @@ func (r *run) compose() {
 		j.Supported = j.Why == ""
 		j.Removed = !j.Supported && !r.config.Keep && !r.q.Unchecked
 		a.Evidence.Support += p.support / float64(len(r.parts))
+		a.Evidence.Stated += p.stated / float64(len(r.parts))
 		lead := r.text[p.from:p.start]
 		switch {
 		case j.Removed:

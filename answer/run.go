@@ -211,16 +211,17 @@ func (r *run) write(ctx context.Context, p prompt) error {
 	if err := r.inclination(ctx, p); err != nil {
 		return err
 	}
-	if r.answer.Abstained {
-		if err := r.again(ctx, p); err != nil {
-			return err
-		}
+	if err := r.holds(ctx, p); err != nil {
+		return err
+	}
+	if err := r.again(ctx, p); err != nil {
+		return err
 	}
 	if r.answer.Abstained {
 		r.answer.Confidence = min(r.answer.Evidence.before(), abstain.Below)
 		return nil
 	}
-	if err := r.decide(ctx); err != nil {
+	if err := r.decide(ctx, p); err != nil {
 		return err
 	}
 	return r.reread(ctx, p)

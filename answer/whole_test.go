@@ -14,6 +14,7 @@ import (
 	"ragd/internal/modeltest"
 	"ragd/llm"
 	"ragd/retrieve"
+	"ragd/verify"
 )
 
 // engine is the small model, opened once.
@@ -294,7 +295,7 @@ func TestAnAnswerFromAnotherRowIsWrittenAnew(t *testing.T) {
 	require.NoError(t, r.show(c.push("The hotel limit per night in Oslo is 2,100 NOK. [1]")))
 	r.answer.Evidence = evidenceOf(r.q.Text, f.ranked)
 	r.settle(c, "stop")
-	require.NoError(t, r.decide(t.Context()))
+	require.NoError(t, r.decide(t.Context(), p))
 	require.True(t, r.answer.Abstained)
 	require.Equal(t, `its source has "2,100" in another row than "Oslo, Bergen, Stavanger 1,900"`, r.answer.Statements[0].Why)
 	require.NoError(t, r.reread(t.Context(), p))
@@ -305,4 +306,64 @@ func TestAnAnswerFromAnotherRowIsWrittenAnew(t *testing.T) {
 		require.NotContains(t, r.answer.Text, wrong)
 	}
 	require.LessOrEqual(t, r.answer.Evidence.Support, 1.0, "of the second draft alone")
+}
+
+func TestALargeModelIsAskedAboutEachStatement(t *testing.T) {
+	f := passagesOf("Every employee has 27 paid vacation days a year.", "The canteen opens at eleven.")
+	q := Question{Text: "How many paid vacation days does every employee have?", MaxTokens: 48, Insist: true}
+	for _, judge := range []bool{false, true} {
+		a := New(f, small(t), Config{})
+		require.False(t, a.judge, "the model of these tests is too small")
+		a.judge = judge
+		var done *Answer
+		for event, err := range a.Answer(t.Context(), q) {
+			require.NoError(t, err)
+			done = event.Done
+		}
+		require.Equal(t, judge, done.Evidence.Asked)
+		require.Equal(t, judge, done.Evidence.Holds != 0)
+		require.NotEmpty(t, done.Statements)
+		for _, s := range done.Statements {
+			require.Equal(t, judge, s.Stated != 0)
+			if len(s.Quotes) == 0 {
+				continue
+			}
+			var read []string
+			for _, c := range done.Citations {
+				read = append(read, done.Sources[c.Marker-1].Passage.ForRanking())
+			}
+			want := verify.Check(s.Text, read).Probability
+			if judge {
+				want = verify.CheckAsked(s.Text, read, s.Stated).Probability
+			}
+			require.InDelta(t, want, s.Checked, 1e-9)
+		}
+	}
+}
+
+func TestOddsAreThoseOfYesAgainstNo(t *testing.T) {
+	a := New(passagesOf(), small(t), Config{})
+	texts := []string{"The canteen opens at eleven."}
+	odds, err := a.States(t.Context(), "The canteen opens at eleven.", texts, "")
+	require.NoError(t, err)
+	p, err := a.prompts.build(Question{Text: "Do the documents state this: “The canteen opens at eleven.”? Reply with Yes or No only.", MaxTokens: 1}, passagesOf(texts...).ranked, 100)
+	require.NoError(t, err)
+	word := func(s string) llm.Token {
+		tokens := small(t).Tokenizer().Encode(s, false, false)
+		require.Len(t, tokens, 1)
+		return tokens[0]
+	}
+	yes, no := word("Yes"), word("No")
+	stream, err := small(t).Generate(t.Context(), llm.Request{Prompt: p.tokens, MaxTokens: 1, LogProbs: 20})
+	require.NoError(t, err)
+	found := map[llm.Token]float64{}
+	for event, err := range stream.Events() {
+		require.NoError(t, err)
+		for _, x := range event.Top {
+			found[x.Token] = float64(x.LogProb)
+		}
+	}
+	require.Contains(t, found, yes)
+	require.Contains(t, found, no)
+	require.InDelta(t, found[yes]-found[no], odds, 1e-3)
 }

@@ -45,6 +45,7 @@ type StatementResult struct {
 	Text      string        `json:"text"`
 	Supported bool          `json:"supported"`
 	Checked   float64       `json:"checked,omitempty"`
+	Stated    float64       `json:"stated,omitempty"` // log-odds by the model that the documents say it
 	Why       string        `json:"why,omitempty"`
 	Missing   []verify.Fact `json:"missing,omitempty"`
 	Quotes    []string      `json:"quotes,omitempty"`
@@ -78,12 +79,13 @@ type AnswerRun struct {
 	MaxTokens int
 	Insist    bool // refusals are not allowed
 	Unchecked bool // what the model writes is the answer, whatever supports it
+	Parallel  int  // questions asked at a time; 0: one. Answers are the same, their times are not
 	Progress  func(done, total int)
 }
 
 // Run answers every question that is not in out yet, and appends to out.
 func (x *AnswerRun) Run(ctx context.Context, d *Dataset, questions []Query, out *Results[Answered]) error {
-	return out.each(questions, func(a *Answered) string { return a.ID }, x.Progress, func(q *Query) (Answered, error) { return x.ask(ctx, d, q) })
+	return out.each(questions, func(a *Answered) string { return a.ID }, x.Parallel, x.Progress, func(q *Query) (Answered, error) { return x.ask(ctx, d, q) })
 }
 
 func (x *AnswerRun) ask(ctx context.Context, d *Dataset, q *Query) (Answered, error) {
@@ -156,7 +158,7 @@ func (x *AnswerRun) result(d *Dataset, q *Query, a *answer.Answer) Answered {
 		r.Sources = append(r.Sources, SourceResult{Marker: s.Marker, Gold: x.Gold(&s.Passage), Right: gains[x.Gold(&s.Passage)] > 0, Text: s.Passage.Text})
 	}
 	for _, s := range a.Statements {
-		r.Statements = append(r.Statements, StatementResult{Text: s.Text, Supported: s.Supported, Checked: s.Checked, Why: s.Why, Missing: s.Missing, Quotes: s.Quotes})
+		r.Statements = append(r.Statements, StatementResult{Text: s.Text, Supported: s.Supported, Checked: s.Checked, Stated: s.Stated, Why: s.Why, Missing: s.Missing, Quotes: s.Quotes})
 	}
 	for _, c := range a.Citations {
 		gold := ""

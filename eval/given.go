@@ -31,14 +31,16 @@ func LoadGiven(path string) (*Dataset, error) {
 	d := &Dataset{Name: SetName(path), Dir: path, Gains: map[string]map[string]float64{}}
 	for i := range rows {
 		r := &rows[i]
+		var answers []string
+		if len(r.Answer) > 0 {
+			if answers, err = answersOf(r.Answer); err != nil {
+				return nil, fmt.Errorf("eval: %s, row %s: %w", path, r.ID, err)
+			}
+		}
 		if len(r.Contexts) > 0 {
 			answerable := r.Label == "answerable"
-			d.Queries = append(d.Queries, Query{ID: r.ID, Text: r.Question, Answerable: &answerable, Given: r.Contexts})
+			d.Queries = append(d.Queries, Query{ID: r.ID, Text: r.Question, Answers: answers, Answerable: &answerable, Given: r.Contexts})
 			continue
-		}
-		answers, err := answersOf(r.Answer)
-		if err != nil {
-			return nil, fmt.Errorf("eval: %s, row %s: %w", path, r.ID, err)
 		}
 		yes, no := true, false
 		right, wrong := r.Positive[:min(givenRight, len(r.Positive))], r.Negative[:min(givenWrong, len(r.Negative))]

@@ -47,7 +47,7 @@ func Prefer(ctx context.Context, engine *llm.Engine, a, b []Answered, out *Resul
 			byID[a[i].ID] = &a[i]
 		}
 	}
-	return out.each(pairs, func(p *Preference) string { return p.ID }, progress, func(q *Query) (Preference, error) {
+	return out.each(pairs, func(p *Preference) string { return p.ID }, 1, progress, func(q *Query) (Preference, error) {
 		x, y := byID[q.ID], other[q.ID]
 		first, err := prefer(ctx, engine, x, bare(x.Text), bare(y.Text))
 		if err != nil {

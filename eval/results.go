@@ -9,6 +9,10 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Header is the first line of a results file: what was measured and how. A run goes on only where it equals the one that began the file.
@@ -88,26 +92,45 @@ func (r *Results[T]) Add(record T) error {
 	return nil
 }
 
-// each adds a record of every question that has none yet, one question after the other. A run that ends in the middle goes on where it stopped.
-func (r *Results[T]) each(questions []Query, id func(*T) string, progress func(done, total int), ask func(*Query) (T, error)) error {
+// each adds a record of every question that has none yet, parallel of them being asked at a time, at least one. A run that ends in the middle goes on
+// where it stopped; records stand in the order in which they ended.
+func (r *Results[T]) each(questions []Query, id func(*T) string, parallel int, progress func(done, total int), ask func(*Query) (T, error)) error {
 	have := done(r.Records, id)
+	var group errgroup.Group
+	group.SetLimit(max(1, parallel))
+	var mutex sync.Mutex
+	var failed atomic.Bool
 	for i := range questions {
 		q := &questions[i]
 		if have[q.ID] {
 			continue
 		}
-		record, err := ask(q)
-		if err != nil {
-			return fmt.Errorf("eval: question %s: %w", q.ID, err)
+		if failed.Load() {
+			break
 		}
-		if err := r.Add(record); err != nil {
-			return err
-		}
-		if progress != nil {
-			progress(i+1, len(questions))
-		}
+		group.Go(func() (err error) {
+			defer func() {
+				if err != nil {
+					failed.Store(true)
+					err = fmt.Errorf("eval: question %s: %w", q.ID, err)
+				}
+			}()
+			record, err := ask(q)
+			if err != nil {
+				return err
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			if err := r.Add(record); err != nil {
+				return err
+			}
+			if progress != nil {
+				progress(len(r.Records), len(questions))
+			}
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // Close closes the file.

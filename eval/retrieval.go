@@ -72,7 +72,7 @@ type RetrievalRun struct {
 // Run asks every question of questions that has a right passage and is not in out yet, and appends to out.
 func (x *RetrievalRun) Run(ctx context.Context, d *Dataset, questions []Query, out *Results[Searched]) error {
 	answerable := slices.DeleteFunc(slices.Clone(questions), func(q Query) bool { return len(d.Gains[q.ID]) == 0 })
-	return out.each(answerable, func(s *Searched) string { return s.ID }, x.Progress, func(q *Query) (Searched, error) { return x.search(ctx, d, q) })
+	return out.each(answerable, func(s *Searched) string { return s.ID }, 1, x.Progress, func(q *Query) (Searched, error) { return x.search(ctx, d, q) })
 }
 
 // Filter is how a question's passages are narrowed: to the set's corpus, and to its language where the set has several.

@@ -69,6 +69,7 @@ const (
 type Engine struct {
 	remote            *remote // writes in place of a model of this process; then nothing below but memory and logger is used
 	name, fingerprint string
+	parameters        int64
 	tok               *tokenizer.Tokenizer
 	chat              *chat.Template
 	vocab             func() *grammar.Vocab
@@ -149,6 +150,9 @@ func open(path string, c Config) (*Engine, error) {
 	e := newEngine(m, m.CopyPage, m.Vocab(), words.tok, memory, c)
 	e.name = strings.TrimSuffix(filepath.Base(path), ".gguf")
 	e.fingerprint = fingerprint(f, c)
+	for _, t := range f.Tensors() {
+		e.parameters += int64(t.Rows()) * int64(t.Cols())
+	}
 	e.chat = words.chat
 	e.free = func() { m.Close(); free() }
 	e.usePrefixes(m, c.PrefixFile, cmp.Or(c.PrefixBytes, defaultPrefixBytes))
@@ -234,6 +238,9 @@ func (e *Engine) Fingerprint() string {
 	}
 	return e.fingerprint
 }
+
+// Parameters is the number of the model's weights; 0 for an external engine.
+func (e *Engine) Parameters() int64 { return e.parameters }
 
 // Tokenizer returns the model's tokenizer.
 func (e *Engine) Tokenizer() *tokenizer.Tokenizer { return e.tok }

@@ -30,10 +30,7 @@ type Features struct {
 	CrossLow  float64 `json:"cross_low"` // of the worst sentence
 	Embedding float64 `json:"embedding"` // cosine similarity of the best passage; mean over sentences
 
-	LogProb float64 `json:"logprob"` // the language model's mean log-probability of the statement after the evidence
-	Lift    float64 `json:"lift"`    // how much of that the evidence adds
-	LiftLow float64 `json:"lift_low"`
-	Surest  float64 `json:"surest"` // the lowest log-probability of a token after the evidence
+	Stated float64 `json:"stated"` // log-odds by a language model, asked for yes or no, that the evidence states the statement
 }
 
 // terms are the words that carry meaning, stemmed.

@@ -16,9 +16,9 @@ type CrossEncoder interface {
 	Score(ctx context.Context, query string, passages []string) ([]float32, error)
 }
 
-// LanguageModel gives the log-probability of each token of continuation after prompt.
+// LanguageModel says, as log-odds, whether texts state something. *answer.Answerer implements it.
 type LanguageModel interface {
-	LogProbs(ctx context.Context, prompt, continuation string) ([]float32, error)
+	States(ctx context.Context, statement string, texts []string) (float64, error)
 }
 
 // Gauge measures what can be known about a statement and its evidence, for fitting. Every helper may be nil.
@@ -144,24 +144,10 @@ func dot(a, b embed.Vector) float64 {
 // maxEvidence bounds, in bytes, what the language model reads.
 const maxEvidence = 2600
 
-func (c *Gauge) language(ctx context.Context, f *Features, statement string, evidence []string) error {
+func (c *Gauge) language(ctx context.Context, f *Features, statement string, evidence []string) (err error) {
 	pieces := nearest(statement, Pieces(evidence), maxEvidence/maxPiece)
-	continuation := " " + strings.TrimSpace(statement)
-	with, err := c.Language.LogProbs(ctx, "Text: "+strings.Join(pieces, " ")+"\n\nThe text says:", continuation)
-	if err != nil {
+	if f.Stated, err = c.Language.States(ctx, strings.TrimSpace(statement), []string{strings.Join(pieces, " ")}); err != nil {
 		return fmt.Errorf("verify: language model: %w", err)
-	}
-	without, err := c.Language.LogProbs(ctx, "The text says:", continuation)
-	if err != nil {
-		return fmt.Errorf("verify: language model: %w", err)
-	}
-	n := float64(len(with))
-	f.LiftLow, f.Surest = math.Inf(1), 0
-	for i := range with {
-		f.LogProb += float64(with[i]) / n
-		f.Lift += float64(with[i]-without[i]) / n
-		f.LiftLow = min(f.LiftLow, float64(with[i]-without[i]))
-		f.Surest = min(f.Surest, float64(with[i]))
 	}
 	return nil
 }

@@ -9,17 +9,24 @@ import (
 //go:embed model.json
 var modelText []byte
 
-// model is what [Check] decides by. Its features are of words alone: the cross-encoder's, the embedder's and a small language model's were measured and
-// add nothing on held-out statements (docs/eval.md).
-var model = func() (m struct {
+// checker is a logistic model with the probability from which a statement counts as supported; both were fitted on the tuning part (docs/eval.md).
+type checker struct {
 	Logistic
-	Threshold float64 `json:"threshold"` // from here a statement counts as supported; fitted on the tuning part
+	Threshold float64 `json:"threshold"`
+}
+
+// models are what [Check] and [CheckAsked] decide by. Cross-encoder and embedder were measured and add nothing on held-out statements.
+var models = func() (m struct {
+	Words checker `json:"words"` // of words alone
+	Asked checker `json:"asked"` // of words and of what a language model says
 }) {
 	if err := json.Unmarshal(modelText, &m); err != nil {
 		panic(fmt.Sprintf("verify: embedded coefficients: %v", err)) // our own file: a bug
 	}
-	if err := m.Check(); err != nil {
-		panic(err)
+	for _, c := range []*checker{&m.Words, &m.Asked} {
+		if err := c.Check(); err != nil {
+			panic(err)
+		}
 	}
 	return m
 }()
@@ -30,8 +37,20 @@ type Verdict struct {
 	Supported   bool    // the probability reaches the threshold
 }
 
-// Check judges statement by evidence.
+func (c *checker) verdict(f Features) Verdict {
+	p := c.Probability(Values(f))
+	return Verdict{Probability: p, Supported: p >= c.Threshold}
+}
+
+// Check judges statement by the words of evidence.
 func Check(statement string, evidence []string) Verdict {
-	p := model.Probability(Values(lexical(statement, evidence)))
-	return Verdict{Probability: p, Supported: p >= model.Threshold}
+	return models.Words.verdict(lexical(statement, evidence))
+}
+
+// CheckAsked judges statement by the words of evidence and by the log-odds with which a language model says that the evidence states it. Words that are
+// all there can be put together wrongly; a model that has read the evidence notices more often than not.
+func CheckAsked(statement string, evidence []string, stated float64) Verdict {
+	f := lexical(statement, evidence)
+	f.Stated = stated
+	return models.Asked.verdict(f)
 }

@@ -87,11 +87,8 @@ func (oracle) Embed(_ context.Context, _ embed.Role, texts []string) ([]embed.Ve
 	}
 	return all, nil
 }
-func (oracle) LogProbs(_ context.Context, prompt, _ string) ([]float32, error) {
-	if len(prompt) > 20 {
-		return []float32{-1, -2}, nil
-	}
-	return []float32{-3, -2.5}, nil
+func (oracle) States(_ context.Context, statement string, texts []string) (float64, error) {
+	return float64(len(statement) + len(texts)), nil
 }
 
 func TestHelpersFillTheirFeatures(t *testing.T) {
@@ -100,10 +97,7 @@ func TestHelpersFillTheirFeatures(t *testing.T) {
 	require.Equal(t, float64(len("The sky is blue.")), f.Cross)
 	require.Equal(t, f.Cross, f.CrossLow)
 	require.InDelta(t, 1.5, f.Embedding, 1e-9) // (0*3 + 1*3) / 2
-	require.InDelta(t, -1.5, f.LogProb, 1e-9)
-	require.InDelta(t, 1.25, f.Lift, 1e-9)
-	require.InDelta(t, 0.5, f.LiftLow, 1e-9)
-	require.InDelta(t, -2, f.Surest, 1e-9)
+	require.Equal(t, float64(len("It is blue. It is red.")+1), f.Stated)
 }
 
 func TestCheckTellsSupportFromNone(t *testing.T) {

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 
+	"ragd/answer"
 	"ragd/eval"
-	"ragd/llm"
 	"ragd/verify"
 )
 
@@ -61,20 +60,15 @@ func (k evalGroundedCmd) gauge(ctx context.Context, a *app) (*verify.Gauge, map[
 			if err != nil {
 				return nil, nil, err
 			}
-			c.Language, settings["language"] = language{engine}, engine.Fingerprint()
+			c.Language, settings["language"] = language{answer.New(nil, engine, answer.Config{})}, engine.Fingerprint()
 		}
 	}
 	return c, settings, nil
 }
 
-// language makes the engine known to verify.
-type language struct{ *llm.Engine }
+// language makes the answer model known to verify.
+type language struct{ *answer.Answerer }
 
-func (l language) LogProbs(ctx context.Context, prompt, continuation string) ([]float32, error) {
-	tok := l.Tokenizer()
-	values, err := l.Score(ctx, tok.Encode(prompt, true, false), tok.Encode(continuation, false, false), eval.Tenant)
-	if err != nil {
-		return nil, fmt.Errorf("score a statement: %w", err)
-	}
-	return values, nil
+func (l language) States(ctx context.Context, statement string, texts []string) (float64, error) {
+	return l.Answerer.States(ctx, statement, texts, eval.Tenant)
 }

@@ -23,6 +23,7 @@ type evalRunCmd struct {
 	Unchecked bool   `help:"What the model writes is the answer, nothing is taken out or withheld: what verification is worth."`
 	Closed    bool   `help:"The model answers without any passage: what it knows by heart."`
 	Passages  int    `help:"Passages that the model reads; 0 leaves it to ragd."`
+	Parallel  int    `help:"Questions asked at a time: a run ends sooner, and the times of its questions say less." default:"1"`
 	MaxTokens int    `help:"Longest answer in tokens; 0 leaves it to ragd." default:"160"`
 	JSON      bool   `help:"Print one JSON object." name:"json"`
 }
@@ -41,7 +42,8 @@ func (k evalRunCmd) Run(ctx ctxBinding, a *app) error {
 	if err != nil {
 		return err
 	}
-	run := eval.AnswerRun{Corpus: corpus, Gold: gold, GoldOnly: k.Gold, Passages: k.Passages, MaxTokens: k.MaxTokens, Insist: k.Insist, Unchecked: k.Unchecked}
+	run := eval.AnswerRun{Corpus: corpus, Gold: gold, GoldOnly: k.Gold, Passages: k.Passages, MaxTokens: k.MaxTokens, Insist: k.Insist, Unchecked: k.Unchecked,
+		Parallel: k.Parallel}
 	engine, err := a.openEngine(ctx)
 	if err != nil {
 		return err
