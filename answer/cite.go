@@ -84,6 +84,7 @@ type part struct {
 	invented             string // a quotation in it that no source has
 	misread              *verify.Misplaced
 	verdict              *verify.Verdict
+	stated               float64 // log-odds by the model that the documents say it
 }
 
 func newCiter(sources []Source, spare []retrieve.Scored, question string, computed []Computation) *citer {
