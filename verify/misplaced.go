@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -140,76 +139,23 @@ func otherCells(t table) [][]string {
 	return all
 }
 
-// span is what a label says of the numbers that it is about: "5 to 10 years".
-type span struct {
-	low, high         *big.Rat // nil: open
-	unit              string
-	aboveLow, belowHi bool // the bounds are not in it
-}
-
-var (
-	upTo  = regexp.MustCompile(`(?i)^\W*(?:up to|until|at most|max(?:imum)?|(?:the )?first|bis(?: zu)?|höchstens|jusqu.à|hasta|fino a|opptil|inntil|tot)\b`)
-	under = regexp.MustCompile(`(?i)^\W*(?:less than|under|below|fewer than|weniger als|unter|moins de|menos de|meno di|mindre enn|under|minder dan|<)`)
-	over  = regexp.MustCompile(`(?i)^\W*(?:more than|over|above|mehr als|über|plus de|más de|oltre|più di|mer enn|over|meer dan|>)`)
-	from  = regexp.MustCompile(`(?i)^\W*(?:from|at least|min(?:imum)?|ab|mindestens|à partir de|desde|fra|vanaf|≥)\s`)
-	more  = regexp.MustCompile(`(?i)\+|\bor more\b|\band (?:more|above|over)\b|\bund mehr\b|\boder mehr\b|\bet plus\b|\by más\b|\bog mer\b`)
-)
-
-// spanOf reads a label as a span of numbers with a unit.
-func spanOf(label string) (s span, ok bool) {
-	label = brackets.ReplaceAllString(label, "")
-	numbers := arith.Find(label)
-	if len(numbers) == 0 || len(numbers) > 2 {
-		return s, false
-	}
-	last := numbers[len(numbers)-1]
-	if s.unit = unitAfter(label, last); s.unit == "" {
-		return s, false
-	}
-	if len(numbers) == 2 {
-		s.low, s.high = new(big.Rat).Abs(numbers[0].Value), new(big.Rat).Abs(last.Value)
-		return s, s.low.Cmp(s.high) < 0
-	}
-	switch {
-	case upTo.MatchString(label):
-		s.high = last.Value
-	case under.MatchString(label):
-		s.high, s.belowHi = last.Value, true
-	case over.MatchString(label):
-		s.low, s.aboveLow = last.Value, true
-	case from.MatchString(label), more.MatchString(label):
-		s.low = last.Value
-	default:
-		return s, false
-	}
-	return s, true
-}
-
-func (s span) holds(x *big.Rat) bool {
-	if s.low != nil && (x.Cmp(s.low) < 0 || s.aboveLow && x.Cmp(s.low) == 0) {
-		return false
-	}
-	return s.high == nil || x.Cmp(s.high) < 0 || !s.belowHi && x.Cmp(s.high) == 0
-}
-
 // named are the rows that a text names; without says that it leaves one out, so that nobody can tell which are left.
 func (t table) named(text string) (found []mention, without bool) {
 	tokens := tokensOf(text)
 	if found, without = mentions(text, tokens, labelsOf(t)); without {
 		return nil, true
 	}
-	spans := 0
+	labelled := slices.Clone(found)
 	for i, r := range t.rows {
 		s, ok := spanOf(r.cells[0])
 		if !ok {
 			continue
 		}
-		spans++
 		for _, n := range arith.Find(text) {
-			inside := slices.ContainsFunc(found, func(m mention) bool {
+			inside := slices.ContainsFunc(labelled, func(m mention) bool {
 				return m.start <= n.Start && n.End <= m.end && len(m.rows) > 0 && !slices.Contains(m.rows, i)
 			})
-			if !inside && unitAfter(text, n) == s.unit && s.holds(n.Value) {
+			if !inside && unitAfter(text, n) == s.unit && slices.ContainsFunc(sides(text, n), func(side int) bool { return s.holds(n.Value, side) }) {
 				found = append(found, mention{n.Start, n.End, []int{i}})
 			}
 		}
@@ -235,9 +181,7 @@ func rowsOf(all []mention) (rows []int) {
 }
 
 var (
-	notMore  = regexp.MustCompile(`(?i)\b(?:no|not|nicht) (?:more|higher|greater|less|fewer|mehr|höher|weniger) (?:than|als)\b`)
-	compares = regexp.MustCompile(`(?i)\b(?:than|as opposed to|instead of|compared|versus|vs|rather|whereas|als|statt|gegenüber|verglichen|que|plutôt|au lieu|en lugar|invece|enn|istedenfor|dan|difference|unterschied|más|menos)\b`)
-	gathers  = regexp.MustCompile(`(?i)\b(?:total\w*|sum|overall|altogether|average|mean|median|highest|lowest|largest|smallest|range[sd]?|between|combined|depend\w*|var(?:y|ies)|insgesamt|` +
+	gathers = regexp.MustCompile(`(?i)\b(?:total\w*|sum|overall|altogether|average|mean|median|highest|lowest|largest|smallest|range[sd]?|between|combined|depend\w*|var(?:y|ies)|insgesamt|` +
 		`summe|gesamt\w*|durchschnitt\w*|zwischen|höchste\w*|niedrigste\w*|somme|moyenne|entre|plus (?:haut|bas)\w*|suma|promedio|tra|media|mellom|gjennomsnitt|tussen|gemiddeld\w*)\b`)
 	joins = regexp.MustCompile(`(?i)^\D{0,8}?(?:[-–—]|\bto\b|\bbis\b|\bà\b|\ba\b|\btil\b|\btot\b)\s*[$€£]?\s*$`)
 	asks  = regexp.MustCompile(`(?i)^\W*(?:is|are|was|were|does|do|did|can|could|may|must|will|would|should|has|have|ist|sind|war|darf|dürfen|kann|können|muss|gilt|stimmt|est-ce|er|är|kan)\b`)
@@ -294,7 +238,7 @@ func checkable(statement, question string, computed []arith.Number) []arith.Numb
 		skip = append(skip, [2]int{e.Start, e.End})
 	}
 	return slices.DeleteFunc(numbers, func(n arith.Number) bool {
-		return slices.ContainsFunc(skip, func(s [2]int) bool { return s[0] <= n.Start && n.End <= s[1] }) ||
+		return within(skip, n.Start, n.End) ||
 			slices.ContainsFunc(computed, func(k arith.Number) bool { return k.Value.Cmp(n.Value) == 0 })
 	})
 }
@@ -316,11 +260,14 @@ func proseIn(evidence string, places [][2]int, tables []table) string {
 // misplaced returns the numbers that t has only in rows or columns that the statement is not about, and those that it has where they belong.
 func (t table) misplaced(statement, question string, numbers []arith.Number) (wrong []Misplaced, right []arith.Number) {
 	named, without := t.named(statement)
+	parts := comparedWith(statement, named)
+	named = slices.DeleteFunc(named, func(m mention) bool { return within(parts, m.start, m.end) })
+	numbers = slices.DeleteFunc(slices.Clone(numbers), func(n arith.Number) bool { return compared(statement, parts, n) })
 	asked := len(named) == 0 && !without // only the question says what it is about
 	if asked {
 		named, without = t.named(question)
 	}
-	if without || asked && gathers.MatchString(statement) || comparesBeside(statement, named, asked) {
+	if without || asked && gathers.MatchString(statement) {
 		return nil, nil
 	}
 	var scopes []clause
@@ -355,23 +302,10 @@ func (t table) misplaced(statement, question string, numbers []arith.Number) (wr
 	return wrong, right
 }
 
-// comparesBeside reports a statement that compares, other than in the labels that it names: "more than 10 years" is one.
-func comparesBeside(statement string, named []mention, asked bool) bool {
-	if !asked {
-		for i := len(named) - 1; i >= 0; i-- {
-			m := named[i]
-			start := m.start
-			if at := beyond.FindStringIndex(statement[:start]); at != nil {
-				start = at[0]
-			}
-			statement = statement[:start] + strings.Repeat(" ", m.end-start) + statement[m.end:]
-		}
-	}
-	return compares.MatchString(notMore.ReplaceAllString(statement, ""))
+// within reports whether one of the parts holds [start, end).
+func within(parts [][2]int, start, end int) bool {
+	return slices.ContainsFunc(parts, func(p [2]int) bool { return p[0] <= start && end <= p[1] })
 }
-
-// beyond is what stands before the number of a label that begins there.
-var beyond = regexp.MustCompile(`(?i)\b(?:more|less|fewer|longer|mehr|weniger|länger|plus|más|più|mer|meer) (?:than|als|de|que|di|enn|dan) $`)
 
 func overlap(a, b []int) bool {
 	return slices.ContainsFunc(a, func(x int) bool { return slices.Contains(b, x) })
@@ -405,7 +339,7 @@ type clause struct {
 	rows       []int
 }
 
-var breaks = regexp.MustCompile(`[,;:.()–—]\s+|\s+(?:and|but|while|und|aber|während|sowie|et|mais|tandis que|y|pero|mientras|e|ma|mentre|og|men|en|maar)\s+`)
+var breaks = regexp.MustCompile(`[,;:.()–—]\s+|\s+(?:and|but|while|whereas|und|aber|während|wohingegen|sowie|et|mais|tandis que|alors que|y|pero|mientras(?: que)?|e|ma|mentre|og|men|mens|en|maar|terwijl)\s+`)
 
 // pieces cuts a statement where one clause may end, but inside no label and no number.
 func pieces(statement string, named []mention, numbers []arith.Number) (all []clause) {
@@ -442,8 +376,8 @@ func (t table) clauses(statement string, named []mention, numbers []arith.Number
 	return all
 }
 
-// besides reports a number that a clause without a row of its own gathers from all rows, beside one that stands in a named row: "limits go up to 2,600,
-// in Oslo it is 1,900".
+// besides reports a number that a clause without a row of its own gathers from all rows or from the others, beside one that stands in a named row:
+// "limits go up to 2,600, in Oslo it is 1,900", "while others get 2,600".
 func (t table) besides(statement string, named []mention, numbers []arith.Number, n arith.Number) bool {
 	rows := rowsOf(named)
 	if !slices.ContainsFunc(numbers, func(k arith.Number) bool { return overlap(t.rowsWith(statement, k), rows) }) {
@@ -452,11 +386,21 @@ func (t table) besides(statement string, named []mention, numbers []arith.Number
 	for _, c := range pieces(statement, named, numbers) {
 		if c.start <= n.Start && n.End <= c.end {
 			text := statement[c.start:c.end]
-			return len(c.rows) == 0 && (gathers.MatchString(text) || upTo.MatchString(text) || reaches.MatchString(text))
+			return len(c.rows) == 0 && (gathers.MatchString(text) || upTo.MatchString(text) || reaches.MatchString(text) || others.MatchString(text) ||
+				contrasts.MatchString(text) || contrasted.MatchString(statement[:c.start]))
 		}
 	}
 	return false
 }
+
+// contrast is a word that opens a clause about something else.
+const contrast = `whereas|while|wohingegen|während|alors que|tandis que|mientras que|mentre|mens|terwijl`
+
+var (
+	others     = regexp.MustCompile(`(?i)\b(?:others?|elsewhere|rest|remaining|andere[rsnm]?|übrige[rsnm]?|autres?|ailleurs|otr[oa]s?|altr[ieoa]|andre|overige)\b`)
+	contrasts  = regexp.MustCompile(`(?i)^(?:` + contrast + `)\s`)
+	contrasted = regexp.MustCompile(`(?i)\b(?:` + contrast + `)\s+$`) // the clause before ends where the word begins that opens this one
+)
 
 var reaches = regexp.MustCompile(`(?i)\b(?:up to|at (?:most|least)|maximum|minimum|bis zu|höchstens|mindestens|jusqu.à|hasta|fino a|opptil)\b`)
 
