@@ -121,8 +121,8 @@ func (r *run) readGiven(ctx context.Context) error {
 	return nil
 }
 
-// considered is how many passages are kept in mind: a record names those that were left out with the reason, and the second look searches them. It is
-// what the cross-encoder reads, so that more of them cost nothing.
+// considered is how many passages are kept in mind: a record names those that were left out with the reason, and the second look searches them. The
+// cross-encoder reads the first of them; the others cost next to nothing.
 const considered = 20
 
 // minRead is how many passages the model reads however little they have to do with the question: the cross-encoder can be wrong.
@@ -320,7 +320,7 @@ func (r *run) show(text string, citations []Citation) error {
 
 // refuse makes the refusal the answer.
 func (r *run) refuse(reason string) {
-	r.answer.Text, r.answer.Citations, r.answer.Unsupported = Refusal, nil, nil
+	r.answer.Text, r.answer.Citations, r.answer.Unsupported, r.answer.Doubtful = Refusal, nil, nil, nil
 	r.answer.Abstained, r.answer.Reason, r.answer.Finish = true, reason, FinishAbstained
 }
 

@@ -20,7 +20,7 @@ type Reranker interface {
 // Config tunes a [Retriever]. Its zero value is the documented default.
 type Config struct {
 	Candidates int // passages asked of each leg; 0 means 100
-	Rerank     int // fused candidates that the cross-encoder reads; 0 means 20
+	Rerank     int // fused candidates that the cross-encoder reads; 0 means 10: more cost time and gain nothing (docs/eval.md)
 	Weights    Weights
 	English    bool // embedder and cross-encoder know English alone: questions in other languages are ranked by WordsFirst
 	// Follow is asked when the index refuses the embedder's vectors: it returns the embedder of the model that the corpora which f selects are made with
@@ -77,7 +77,7 @@ func New(index Index, embedder embed.Embedder, reranker Reranker, config Config)
 		config.Candidates = 100
 	}
 	if config.Rerank <= 0 {
-		config.Rerank = 20
+		config.Rerank = 10
 	}
 	if config.Weights == (Weights{}) {
 		config.Weights = DefaultWeights

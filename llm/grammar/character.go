@@ -70,7 +70,8 @@ const (
 	stops     = ".!?…।؟۔"
 	hardStops = "。！？｡"
 	closers   = "\"')”’»›」』）*_`"
-	joiners   = ",;:-–—/" // may follow a marker within a sentence
+	joiners   = ",;:-–—/"      // may follow a marker within a sentence
+	openers   = "(（•◦▪●‣·–—-#" // begin what is no part of a sentence that has ended
 	brackets  = "]【】［］〔〕〖〗〚〛⟦⟧❲❳⁅⁆"
 	invisible = "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
 )
@@ -81,6 +82,7 @@ var afterMarker = []rune(stops + hardStops + closers + joiners)
 func isStop(r rune) bool     { return strings.ContainsRune(stops, r) }
 func isHardStop(r rune) bool { return r >= 0x80 && strings.ContainsRune(hardStops, r) }
 func isCloser(r rune) bool   { return strings.ContainsRune(closers, r) }
+func isOpener(r rune) bool   { return strings.ContainsRune(openers, r) }
 func isSpace(r rune) bool    { return r == ' ' || r == '\n' }
 
 // isSolid reports whether r makes a sentence: a letter, a digit, or a symbol beyond ASCII.

@@ -33,7 +33,8 @@ const (
 // looks like them, occur only as markers of admitted passages.
 //
 // A sentence ends at . ! ? followed by a space, or at 。！？. What is written without spaces cannot follow . ! ? directly either: a model that cannot
-// begin its next sentence with a space would go on in Chinese. Full stops inside numbers and names ("3.5", "ragd.go") and
+// begin its next sentence with a space would go on in Chinese. Nor can the sign of a list item or an opening parenthesis: one that cannot begin the next
+// item on a line of its own would glue it on, and never write a marker. Full stops inside numbers and names ("3.5", "ragd.go") and
 // after common abbreviations, single letters and list numbers do not end one. After a sentence without a marker only a
 // marker can follow.
 func Cited(v *Vocab, o CitedOptions) *Grammar {
@@ -236,7 +237,7 @@ func (c *cited) char(p spot, r rune) spot {
 	case text:
 		return p.write(r)
 	case stop:
-		if isLetter(r) && (r >= unspacedFrom || c.apart && (p.cited || p.word == plainWord || p.word >= firstAbbreviation)) {
+		if isOpener(r) || isLetter(r) && (r >= unspacedFrom || c.apart && (p.cited || p.word == plainWord || p.word >= firstAbbreviation)) {
 			return spot{}
 		}
 		return p.decide(r)

@@ -189,11 +189,11 @@ func TestCitedStrict(t *testing.T) {
 
 func TestCitedApart(t *testing.T) {
 	g := Cited(testVocab(), CitedOptions{Passages: 3, EverySentence: true, Apart: true, Refusal: refusal})
-	for _, ok := range []string{"It rained. [1]", "It rained.[1]", "Pi is 3.14 [1].", "Mr. Smith, e.g. in the U.S. last year. [1] Yes [2].", "He said \"yes.\" [1]", "It rained [1]. Then [2].",
+	for _, ok := range []string{"It rained. [1]", "It rained.[1]", "Pi is 3.14 [1].", "Mr. Smith, e.g. in the U.S. last year. [1] Yes [2].", "He said \"yes.\" [1]", "It rained [1]. Then [2].", "A U.S.-based firm (in 3.5 m) won. [1]", "• It rained. [1]\n• It stopped. [2]",
 		"It rained... [1]", "Ж.Ж [1]", refusal} {
 		require.True(t, accepts(g, ok), ok)
 	}
-	for _, bad := range []string{"See ragd.go [1].", "It rained.Then it stopped. [1]", "It rained._then it stopped. [1]", "It was 2026.Then it stopped. [1]", "It rained [1].Then [2].", "In.then [1]"} {
+	for _, bad := range []string{"It rained.(a lot) [1]", "• It rained.• It stopped. [1]", "It rained.- It stopped. [1]", "It rained.(1) [1]", "See ragd.go [1].", "It rained.Then it stopped. [1]", "It rained._then it stopped. [1]", "It was 2026.Then it stopped. [1]", "It rained [1].Then [2].", "In.then [1]"} {
 		require.False(t, accepts(g, bad), bad)
 	}
 	requireMask(t, g.Matcher())
