@@ -112,6 +112,7 @@ type Answer struct {
 	Citations     []Citation
 	Statements    []Judged    // of the draft, in order, with what became of each
 	Unsupported   []Statement // that stay in Text and that no passage supports; they carry no marker
+	Doubtful      []Statement // that stay in Text with their markers, and whose sources may say something else
 	Computed      []Computation
 	Evidence      Evidence
 	Budget        Budget

@@ -49,7 +49,7 @@ const (
 // nothing in common, and a marker would lend the statement an authority that it does not have. See docs/eval.md for how it was chosen.
 const minSupport = 0.25
 
-// Statement is a part of an answer that no passage supports: bytes [Start, End) of its text.
+// Statement is a part of an answer: bytes [Start, End) of its text.
 type Statement struct{ Start, End int }
 
 // citer takes a growing answer, checks each marker against the passages, corrects the ones that name a wrong passage, and resolves them to spans.

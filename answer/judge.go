@@ -13,6 +13,7 @@ import (
 type Judged struct {
 	Text      string
 	Supported bool
+	Doubtful  bool          // it is supported, so it stays, but its sources may say something else
 	Removed   bool          // it is not in the answer
 	Support   float64       // share of its terms that the best span holds
 	Checked   float64       // probability that its sources support it, by verify.Check; 0 when it has none
@@ -107,7 +108,7 @@ func (r *run) compose() {
 	var text strings.Builder
 	bare, last := 0, false
 	a := &r.answer
-	a.Citations, a.Statements, a.Unsupported = nil, nil, nil
+	a.Citations, a.Statements, a.Unsupported, a.Doubtful = nil, nil, nil, nil
 	for i := range r.parts {
 		p := &r.parts[i]
 		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Stated: p.stated, Missing: p.missing, Why: p.why()}
@@ -118,6 +119,7 @@ func (r *run) compose() {
 			j.Checked = p.verdict.Probability
 		}
 		j.Supported = j.Why == ""
+		j.Doubtful = j.Supported && p.verdict != nil && !p.verdict.Sure
 		j.Removed = !j.Supported && !r.config.Keep && !r.q.Unchecked
 		a.Evidence.Support += p.support / float64(len(r.parts))
 		a.Evidence.Stated += p.stated / float64(len(r.parts))
@@ -144,6 +146,9 @@ func (r *run) compose() {
 				break
 			}
 			text.WriteString(r.text[p.start:p.to])
+			if j.Doubtful {
+				a.Doubtful = append(a.Doubtful, Statement{p.start + shift, p.end + shift})
+			}
 			for _, c := range p.cited {
 				c.Start, c.End = c.Start+shift, c.End+shift
 				a.Citations = append(a.Citations, c)

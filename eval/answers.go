@@ -44,6 +44,7 @@ type Answered struct {
 type StatementResult struct {
 	Text      string        `json:"text"`
 	Supported bool          `json:"supported"`
+	Doubtful  bool          `json:"doubtful,omitempty"`
 	Checked   float64       `json:"checked,omitempty"`
 	Stated    float64       `json:"stated,omitempty"` // log-odds by the model that the documents say it
 	Why       string        `json:"why,omitempty"`
@@ -158,7 +159,7 @@ func (x *AnswerRun) result(d *Dataset, q *Query, a *answer.Answer) Answered {
 		r.Sources = append(r.Sources, SourceResult{Marker: s.Marker, Gold: x.Gold(&s.Passage), Right: gains[x.Gold(&s.Passage)] > 0, Text: s.Passage.Text})
 	}
 	for _, s := range a.Statements {
-		r.Statements = append(r.Statements, StatementResult{Text: s.Text, Supported: s.Supported, Checked: s.Checked, Stated: s.Stated, Why: s.Why, Missing: s.Missing, Quotes: s.Quotes})
+		r.Statements = append(r.Statements, StatementResult{Text: s.Text, Supported: s.Supported, Doubtful: s.Doubtful, Checked: s.Checked, Stated: s.Stated, Why: s.Why, Missing: s.Missing, Quotes: s.Quotes})
 	}
 	for _, c := range a.Citations {
 		gold := ""

@@ -60,6 +60,7 @@ type droppedJSON struct {
 type statementFate struct {
 	Text      string  `json:"text"`
 	Supported bool    `json:"supported"`
+	Doubtful  bool    `json:"doubtful"` // supported, but its sources may say something else
 	Removed   bool    `json:"removed"`
 	Support   float64 `json:"support"`
 	Why       string  `json:"why,omitempty"`
@@ -104,7 +105,7 @@ func (s *Server) recordOf(a *answer.Answer) recordJSON {
 		r.Dropped = append(r.Dropped, droppedJSON{scoredOf(d.Scored), d.Why})
 	}
 	for _, j := range a.Statements {
-		r.Statements = append(r.Statements, statementFate{Text: j.Text, Supported: j.Supported, Removed: j.Removed, Support: j.Support, Why: j.Why})
+		r.Statements = append(r.Statements, statementFate{Text: j.Text, Supported: j.Supported, Doubtful: j.Doubtful, Removed: j.Removed, Support: j.Support, Why: j.Why})
 	}
 	return r
 }

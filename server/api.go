@@ -92,6 +92,7 @@ type answerJSON struct {
 	Unchecked   bool            `json:"unverified_by_grammar,omitempty"` // an external engine wrote it: checked afterwards only
 	Citations   []citationJSON  `json:"citations"`
 	Unsupported []statementJSON `json:"unsupported"` // what no passage supports; it carries no marker
+	Doubtful    []statementJSON `json:"doubtful"`    // what carries markers although its sources may say something else
 	Sources     []sourceJSON    `json:"sources"`
 	Budget      budgetJSON      `json:"budget"`
 	Usage       usageJSON       `json:"usage"`
@@ -133,7 +134,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 func answerOf(a *answer.Answer) answerJSON {
 	j := answerJSON{
 		ID: a.ID, Question: a.Question, Query: a.Query, Text: a.Text, Abstained: a.Abstained, Reason: a.Reason, Unchecked: a.Unconstrained,
-		Citations: []citationJSON{}, Unsupported: []statementJSON{}, Sources: sourcesOf(a.Sources),
+		Citations: []citationJSON{}, Unsupported: []statementJSON{}, Doubtful: []statementJSON{}, Sources: sourcesOf(a.Sources),
 		Budget: budgetJSON{a.Budget.Context, a.Budget.System, a.Budget.Passages, a.Budget.History, a.Budget.Question, a.Budget.Answer, a.Budget.Dropped},
 		Usage:  usageJSON{a.Usage.PromptTokens, a.Usage.CachedTokens, a.Usage.OutputTokens},
 		Timings: timingsJSON{
@@ -147,6 +148,9 @@ func answerOf(a *answer.Answer) answerJSON {
 	}
 	for _, u := range a.Unsupported {
 		j.Unsupported = append(j.Unsupported, statementJSON{u.Start, u.End})
+	}
+	for _, d := range a.Doubtful {
+		j.Doubtful = append(j.Doubtful, statementJSON{d.Start, d.End})
 	}
 	return j
 }

@@ -146,6 +146,7 @@ func sampleAnswer() *answer.Answer {
 		Sources:     []answer.Source{{Marker: 1, Scored: retrieve.Scored{Passage: p, Dense: &dense, Fused: 0.03, Rerank: &rerank}}},
 		Citations:   []answer.Citation{cite(claim), cite(second)},
 		Unsupported: []answer.Statement{{Start: fun, End: len(text)}},
+		Doubtful:    []answer.Statement{{Start: strings.Index(text, second), End: strings.Index(text, second) + len(second)}},
 		Budget:      answer.Budget{Context: 4096, System: 200, Passages: 900, Question: 20, Answer: 256},
 		Usage:       llm.Usage{PromptTokens: 1100, CachedTokens: 200, OutputTokens: 16},
 	}

@@ -63,6 +63,7 @@ type (
 		Path      string `json:"path"`
 		Page      int    `json:"page,omitempty"`
 		Quote     string `json:"quote" jsonschema:"the document's own text"`
+		Doubtful  bool   `json:"doubtful,omitempty" jsonschema:"the quote may not say what it is cited for: read it"`
 	}
 )
 
@@ -179,7 +180,8 @@ func (t toolbox) ask(ctx context.Context, _ *mcp.CallToolRequest, in askInput) (
 			t.server.charge(ctx, t.key, a.Usage.PromptTokens+a.Usage.OutputTokens)
 			out.Answer, out.Abstained = a.Text, a.Abstained
 			for _, c := range a.Citations {
-				out.Citations = append(out.Citations, toolCitations{Marker: c.Marker, PassageID: int64(c.Passage), Corpus: c.Corpus, Path: c.Path, Page: c.Page, Quote: c.Quote})
+				doubtful := slices.ContainsFunc(a.Doubtful, func(d answer.Statement) bool { return d.Start == c.Start })
+				out.Citations = append(out.Citations, toolCitations{Marker: c.Marker, PassageID: int64(c.Passage), Corpus: c.Corpus, Path: c.Path, Page: c.Page, Quote: c.Quote, Doubtful: doubtful})
 			}
 		}
 	}

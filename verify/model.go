@@ -9,10 +9,12 @@ import (
 //go:embed model.json
 var modelText []byte
 
-// checker is a logistic model with the probability from which a statement counts as supported; both were fitted on the tuning part (docs/eval.md).
+// checker is a logistic model with the probabilities from which a statement counts as supported, and as surely supported; how they were chosen is in
+// docs/eval.md.
 type checker struct {
 	Logistic
 	Threshold float64 `json:"threshold"`
+	Sure      float64 `json:"sure"`
 }
 
 // models are what [Check] and [CheckAsked] decide by. Cross-encoder and embedder were measured and add nothing on held-out statements.
@@ -35,11 +37,12 @@ var models = func() (m struct {
 type Verdict struct {
 	Probability float64 // that the evidence supports the statement
 	Supported   bool    // the probability reaches the threshold
+	Sure        bool    // and the one above which few statements are wrong; between them it is doubtful
 }
 
 func (c *checker) verdict(f Features) Verdict {
 	p := c.Probability(Values(f))
-	return Verdict{Probability: p, Supported: p >= c.Threshold}
+	return Verdict{Probability: p, Supported: p >= c.Threshold, Sure: p >= max(c.Sure, c.Threshold)}
 }
 
 // Check judges statement by the words of evidence.

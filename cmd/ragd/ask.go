@@ -78,7 +78,10 @@ func printSources(w io.Writer, a *answer.Answer) {
 		fmt.Fprintf(w, "\n  (%s)\n", a.Reason)
 		return
 	}
-	printed := map[string]bool{}
+	printed, doubtful := map[string]bool{}, map[int]bool{}
+	for _, d := range a.Doubtful {
+		doubtful[d.Start] = true
+	}
 	for _, c := range a.Citations {
 		key := fmt.Sprintf("%d %d", c.Marker, c.SourceStart)
 		if printed[key] {
@@ -88,6 +91,9 @@ func printSources(w io.Writer, a *answer.Answer) {
 		where := c.Path
 		if c.Page > 0 {
 			where += fmt.Sprintf(", page %d", c.Page)
+		}
+		if doubtful[c.Start] {
+			where += " (read it: it may say something else)"
 		}
 		fmt.Fprintf(w, "\n  [%d] %s\n      “%s”\n", c.Marker, where, strings.Join(strings.Fields(c.Quote), " "))
 	}

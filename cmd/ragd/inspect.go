@@ -93,10 +93,13 @@ func printRecord(w io.Writer, a *answer.Answer) {
 	fmt.Fprintf(w, "\nstatements\n")
 	for _, s := range a.Statements {
 		verdict := "supported"
-		if !s.Supported {
+		switch {
+		case !s.Supported:
 			verdict = "NOT SUPPORTED: " + s.Why
+		case s.Doubtful:
+			verdict = "doubtful"
 		}
-		fmt.Fprintf(w, "  %s\n      %s; words %.2f, checked %.2f\n", s.Text, verdict, s.Support, s.Checked)
+		fmt.Fprintf(w, "  %s\n      %s; words %.2f, stated %.2f, checked %.2f\n", s.Text, verdict, s.Support, s.Stated, s.Checked)
 		for _, q := range s.Quotes {
 			fmt.Fprintf(w, "      “%s”\n", q)
 		}

@@ -130,6 +130,7 @@ function newTurn(question) {
       article.classList.toggle("abstained", a.abstained);
       end(a.abstained ? el("p", { className: "hint", textContent: `Why: ${a.reason}.` }) : cited(a.citations),
         a.unsupported.length ? el("p", { className: "hint", textContent: "No passage supports the part that is underlined." }) : "",
+        a.doubtful.length ? el("p", { className: "hint", textContent: "Read the source of the part that is underlined with dashes: it may say something else." }) : "",
         a.query === a.question ? "" : el("p", { className: "hint", textContent: `Searched for: ${a.query}` }), a.id ? judge(a.id) : "", inspect(a));
       underline(reply, a);
       history.push({ question: a.question, answer: a.text });
@@ -173,17 +174,19 @@ function drawReply(reply, text, target) {
   while (reply.childNodes.length > parts.length) reply.lastChild.remove();
 }
 
-// underline marks what no passage supports. The highlight leaves the elements as they are; offsets count bytes.
-const unsupported = new Highlight();
-CSS.highlights.set("unsupported", unsupported);
+// underline marks what no passage supports, and what its sources may not say. The highlights leave the elements as they are; offsets count bytes.
+const marks = { unsupported: new Highlight(), doubtful: new Highlight() };
+for (const [name, mark] of Object.entries(marks)) CSS.highlights.set(name, mark);
 
 function underline(reply, a) {
   const bytes = new TextEncoder().encode(a.text);
-  for (const { start, end } of a.unsupported) {
-    const statement = new TextDecoder().decode(bytes.subarray(start, end));
-    for (const node of reply.childNodes) { // a statement without a marker lies within one of them
-      const at = node.nodeType === Node.TEXT_NODE ? node.data.indexOf(statement) : -1;
-      if (at >= 0) unsupported.add(new StaticRange({ startContainer: node, startOffset: at, endContainer: node, endOffset: at + statement.length }));
+  for (const [name, mark] of Object.entries(marks)) {
+    for (const { start, end } of a[name]) {
+      const statement = new TextDecoder().decode(bytes.subarray(start, end));
+      for (const node of reply.childNodes) { // markers stand behind a statement, so that it lies within one of them
+        const at = node.nodeType === Node.TEXT_NODE ? node.data.indexOf(statement) : -1;
+        if (at >= 0) mark.add(new StaticRange({ startContainer: node, startOffset: at, endContainer: node, endOffset: at + statement.length }));
+      }
     }
   }
 }
