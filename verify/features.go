@@ -30,7 +30,8 @@ type Features struct {
 	CrossLow  float64 `json:"cross_low"` // of the worst sentence
 	Embedding float64 `json:"embedding"` // cosine similarity of the best passage; mean over sentences
 
-	Stated float64 `json:"stated"` // log-odds by a language model, asked for yes or no, that the evidence states the statement
+	Checked float64 `json:"checked"` // log-odds by the words alone, see Check
+	Stated  float64 `json:"stated"`  // log-odds by a language model, asked for yes or no, that the evidence states the statement
 }
 
 // terms are the words that carry meaning, stemmed.

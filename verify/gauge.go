@@ -34,6 +34,7 @@ const maxPiece = 640
 // Measure computes the features of statement with its evidence.
 func (c *Gauge) Measure(ctx context.Context, statement string, evidence []string) (Features, error) {
 	f := lexical(statement, evidence)
+	f.Checked = checked(f)
 	sentences, pieces := Sentences(statement), Pieces(evidence)
 	if len(pieces) == 0 {
 		return f, nil

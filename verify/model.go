@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"math"
 )
 
 //go:embed model.json
@@ -20,7 +21,7 @@ type checker struct {
 // models are what [Check] and [CheckAsked] decide by. Cross-encoder and embedder were measured and add nothing on held-out statements.
 var models = func() (m struct {
 	Words checker `json:"words"` // of words alone
-	Asked checker `json:"asked"` // of words and of what a language model says
+	Asked checker `json:"asked"` // of what Words says and of what a language model says
 }) {
 	if err := json.Unmarshal(modelText, &m); err != nil {
 		panic(fmt.Sprintf("verify: embedded coefficients: %v", err)) // our own file: a bug
@@ -53,7 +54,11 @@ func Check(statement string, evidence []string) Verdict {
 // CheckAsked judges statement by the words of evidence and by the log-odds with which a language model says that the evidence states it. Words that are
 // all there can be put together wrongly; a model that has read the evidence notices more often than not.
 func CheckAsked(statement string, evidence []string, stated float64) Verdict {
-	f := lexical(statement, evidence)
-	f.Stated = stated
-	return models.Asked.verdict(f)
+	return models.Asked.verdict(Features{Checked: checked(lexical(statement, evidence)), Stated: stated})
+}
+
+// checked is the log-odds by the words that a statement is supported.
+func checked(f Features) float64 {
+	p := models.Words.Probability(Values(f))
+	return math.Log(p / (1 - p))
 }

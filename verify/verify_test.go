@@ -110,6 +110,18 @@ func TestCheckTellsSupportFromNone(t *testing.T) {
 	require.False(t, Check("Anything at all.", nil).Supported)
 }
 
+func TestWhatAModelSaysCounts(t *testing.T) {
+	evidence := []string{"The device was built in Oslo in 1998 by nine engineers. The workshop closed in 2004."}
+	const statement = "The device was built in 2004 by nine engineers."
+	yes, no := CheckAsked(statement, evidence, 3), CheckAsked(statement, evidence, -4)
+	require.True(t, yes.Supported)
+	require.False(t, no.Supported)
+	require.Greater(t, yes.Probability, no.Probability)
+	require.False(t, CheckAsked(statement, evidence, 0).Sure, "doubtful")
+	require.True(t, CheckAsked("The device was built in Oslo in 1998.", evidence, 2).Sure)
+	require.False(t, CheckAsked("Whales sing at night in the southern ocean.", evidence, 0).Supported)
+}
+
 func TestFitFindsTheCoefficientsThatMadeTheData(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var examples []Example
