@@ -7,7 +7,7 @@
 //  1. [Check] is a function of its arguments; it asks no model.
 //  2. A number, date or name of a statement that stands neither in the evidence nor in the question is reported with its place, whatever the
 //     probability.
-//  3. [InOtherRows] reports only what a table says for certain; whatever may explain a number otherwise excuses it.
+//  3. [InOtherRows] reports only what a table says for certain of its rows and columns; whatever may explain a number otherwise excuses it.
 //
 // # Concurrency
 //

@@ -24,6 +24,7 @@ const (
 	LinkFact     Kind = "link" // a web or mail address: what a document puts into one, a reader's program may fetch
 	NegationFact Kind = "negation"
 	RowFact      Kind = "row"    // a number that the source has in another row of its table
+	ColumnFact   Kind = "column" // a number that the source has in another column of its table
 	ResultFact   Kind = "result" // of a calculation that the statement writes down and that does not hold
 )
 

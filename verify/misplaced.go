@@ -11,10 +11,11 @@ import (
 	"ragd/arith"
 )
 
-// Misplaced is a number of a statement that its source has in another row than the one that the statement is about.
+// Misplaced is a number of a statement that its source has in another row or column than the one that the statement is about.
 type Misplaced struct {
 	Fact
-	Row string // the source's row that the statement is about, as it stands there
+	Place string // the row, or the header of the column, that the statement is about
+	Row   string // the source's row that the statement is about, as a reader would say it
 }
 
 // token is a word of a text as it is compared, bytes [start, end) of the text.
@@ -188,7 +189,7 @@ var (
 )
 
 // InOtherRows returns the numbers of statement that stand in the tables of evidence which lie at one of the places [start, end), in other rows than those
-// that the statement is about: the rows that it names, or the question when it names none. Everything that makes this uncertain excuses a number: that prose
+// that the statement is about: the rows that it names, or the question when it names none. A number of the right row may stand in a wrong column. Everything that makes this uncertain excuses a number: that prose
 // in the places has it too, that the statement compares, sums up or names a span, that the question has it, or that it is one of computed.
 func InOtherRows(statement, question, evidence string, places [][2]int, computed ...arith.Number) []Misplaced {
 	numbers := checkable(statement, question, computed)
@@ -291,7 +292,8 @@ func (t table) misplaced(statement, question string, numbers []arith.Number) (wr
 		case asked && joined(statement, numbers, i):
 		case !asked && t.besides(statement, named, numbers, n):
 		default:
-			wrong = append(wrong, Misplaced{Fact{RowFact, n.Start, n.End, statement[n.Start:n.End]}, t.rows[about[0]].String()})
+			row := t.rows[about[0]].String()
+			wrong = append(wrong, Misplaced{Fact{RowFact, n.Start, n.End, statement[n.Start:n.End]}, row, row})
 		}
 	}
 	if len(wrong) == 0 {
@@ -403,50 +405,3 @@ var (
 )
 
 var reaches = regexp.MustCompile(`(?i)\b(?:up to|at (?:most|least)|maximum|minimum|bis zu|höchstens|mindestens|jusqu.à|hasta|fino a|opptil)\b`)
-
-// otherColumn returns the numbers that stand in other columns than the one that the statement names by its header, or the question when it names none.
-// A statement that has a number of that column, too, is taken to speak of both.
-func (t table) otherColumn(statement, question string, numbers []arith.Number, rows []int) (wrong []Misplaced) {
-	if len(t.header) < 3 {
-		return nil
-	}
-	labels := make([][]string, len(t.header))
-	for j, h := range t.header[1:] {
-		if h != "" {
-			labels[j+1] = []string{h, brackets.ReplaceAllString(h, "")}
-		}
-	}
-	named, without := mentions(statement, tokensOf(statement), labels)
-	if len(named) == 0 && !without {
-		named, without = mentions(question, tokensOf(question), labels)
-	}
-	columns := rowsOf(named)
-	if without || len(columns) != 1 {
-		return nil
-	}
-	for _, n := range numbers {
-		unit := unitAfter(statement, n)
-		there, elsewhere, place := false, false, -1
-		for i, r := range t.rows {
-			if len(rows) > 0 && !slices.Contains(rows, i) {
-				continue
-			}
-			for _, v := range r.valuesOf() {
-				fits := same(n, unit, v.Number, v.unit)
-				switch {
-				case v.column == columns[0]:
-					there = there || fits || slices.ContainsFunc(numbers, func(k arith.Number) bool { return k.Value.Cmp(v.Value) == 0 })
-					if unit == "" || v.unit == "" || unit == v.unit {
-						place = i
-					}
-				case fits:
-					elsewhere = true
-				}
-			}
-		}
-		if elsewhere && !there && place >= 0 {
-			wrong = append(wrong, Misplaced{Fact{RowFact, n.Start, n.End, statement[n.Start:n.End]}, t.rows[place].String()})
-		}
-	}
-	return wrong
-}

@@ -73,6 +73,7 @@ func tablesOf(text string) []table {
 			i++
 			continue
 		}
+		best = best.yearsOnTop()
 		best.start, best.end = lines[i].start, lines[i+used-1].end
 		found = append(found, best)
 		i += used
@@ -216,6 +217,11 @@ func readFigures(lines []line) (t table, n int) {
 		cut = longer
 	}
 	t.rows = cut
+	if len(t.header) > 0 {
+		if cells := splitHeader(t.header[0], fewest); cells != nil {
+			t.header = cells
+		}
+	}
 	return t, n
 }
 
@@ -309,8 +315,9 @@ func unitAfter(text string, n arith.Number) string {
 		if i > 2 || strings.ContainsAny(word, "0123456789") {
 			return ""
 		}
+		bare := strings.TrimRight(word, ".,;:!?)")
 		for _, u := range units {
-			if strings.HasPrefix(word, u.prefix) && len(word) <= len(u.prefix)+2 {
+			if strings.HasPrefix(bare, u.prefix) && len(bare) <= len(u.prefix)+2 {
 				return u.unit
 			}
 		}
