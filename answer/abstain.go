@@ -103,23 +103,20 @@ func termCover(want, have []string) float64 {
 //go:embed abstain.json
 var abstainText []byte
 
-// estimate is how the probability that the documents hold the answer follows from evidence: by what was found and whether the model refused, and, once
-// there is a draft, by everything. ragd eval fit prints coefficients in the same form (docs/eval.md).
+// estimate is how the probability that the documents hold the answer follows from evidence, by what was found and, once there is a draft, by everything,
+// and what is done about it. ragd eval fit prints coefficients in the same form (docs/eval.md).
 type estimate struct {
-	Before verify.Logistic `json:"before"`
-	After  verify.Logistic `json:"after"`
+	Before   verify.Logistic `json:"before"`
+	After    verify.Logistic `json:"after"`
+	AskAgain float64         `json:"ask_again"` // from here, before the draft counts, a refusal is not taken at its word
+	Below    float64         `json:"below"`     // under this the answer is withheld
 }
 
-// abstention is when an answer is withheld.
-type abstention struct {
-	Words    estimate `json:"words"`     // the model was not asked what it makes of the documents
-	Asked    estimate `json:"asked"`     // it was
-	AskAgain float64  `json:"ask_again"` // a refusal is not taken at its word from here
-	Below    float64  `json:"below"`     // under this the answer is withheld
-}
-
-var abstain = func() abstention {
-	var c abstention
+// estimates are those for a model that was asked what it makes of the documents, and for one that was not.
+var estimates = func() (c struct {
+	Words estimate `json:"words"`
+	Asked estimate `json:"asked"`
+}) {
 	if err := json.Unmarshal(abstainText, &c); err != nil {
 		panic(fmt.Sprintf("answer: embedded abstain.json: %v", err)) // our own file: a bug
 	}
@@ -133,9 +130,9 @@ var abstain = func() abstention {
 
 func (e Evidence) estimate() *estimate {
 	if e.Asked {
-		return &abstain.Asked
+		return &estimates.Asked
 	}
-	return &abstain.Words
+	return &estimates.Words
 }
 
 // before is the probability that the documents hold the answer, by what was found.

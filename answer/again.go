@@ -59,7 +59,7 @@ func sentencesAbout(question string, sources []Source) []string {
 // it refuse, and with the sentence beside the question that comes nearest to an answer. What it writes then is verified like everything else.
 func (r *run) again(ctx context.Context, p prompt) error {
 	near, err := r.nearest(ctx, p.sources)
-	if err != nil || !r.answer.Abstained || r.answer.Evidence.before() < abstain.AskAgain {
+	if err != nil || !r.answer.Abstained || r.answer.Evidence.before() < r.answer.Evidence.estimate().AskAgain {
 		return err
 	}
 	return r.askAgain(ctx, p, near)

@@ -63,12 +63,13 @@ func (r *run) decide(ctx context.Context, p prompt) error {
 		return err
 	}
 	r.answer.Confidence = r.answer.Evidence.after()
+	below := r.answer.Evidence.estimate().Below
 	switch {
 	case r.q.Insist, r.q.Unchecked:
 	case len(r.answer.Citations) == 0:
 		r.refuse("nothing in the passages supports what the model wrote")
-	case r.answer.Confidence < abstain.Below:
-		r.refuse(fmt.Sprintf("the passages hardly answer the question (confidence %.2f, needed %.2f)", r.answer.Confidence, abstain.Below))
+	case r.answer.Confidence < below:
+		r.refuse(fmt.Sprintf("the passages hardly answer the question (confidence %.2f, needed %.2f)", r.answer.Confidence, below))
 	}
 	return nil
 }

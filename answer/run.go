@@ -218,7 +218,7 @@ func (r *run) write(ctx context.Context, p prompt) error {
 		return err
 	}
 	if r.answer.Abstained {
-		r.answer.Confidence = min(r.answer.Evidence.before(), abstain.Below)
+		r.answer.Confidence = min(r.answer.Evidence.before(), r.answer.Evidence.estimate().Below)
 		return nil
 	}
 	if err := r.decide(ctx, p); err != nil {
