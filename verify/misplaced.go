@@ -189,8 +189,9 @@ var (
 )
 
 // InOtherRows returns the numbers of statement that stand in the tables of evidence which lie at one of the places [start, end), in other rows than those
-// that the statement is about: the rows that it names, or the question when it names none. A number of the right row may stand in a wrong column. Everything that makes this uncertain excuses a number: that prose
-// in the places has it too, that the statement compares, sums up or names a span, that the question has it, or that it is one of computed.
+// that the statement is about: the rows that it names, or the question when it names none. A number of the right row may stand in
+// a wrong column. Everything that makes this uncertain excuses a number: that prose in the places has it too, that the statement compares with it, sums up
+// or names a span, that the question has it, or that it is one of computed.
 func InOtherRows(statement, question, evidence string, places [][2]int, computed ...arith.Number) []Misplaced {
 	numbers := checkable(statement, question, computed)
 	if len(numbers) == 0 {
