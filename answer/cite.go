@@ -313,6 +313,17 @@ func holdsNumber(text, number string) bool {
 	return false
 }
 
+// attribution is how a model says where it has something from; no document says that of itself.
+var attribution = regexp.MustCompile(`^(?i:according to the (?:documents?|passages?|texts?|sources?),? |the (?:documents?|passages?|texts?|sources?) (?:also )?(?:states?|says?|mentions?|notes?) (?:that )?)`)
+
+// claimed is what a statement claims, without saying that the documents say it.
+func claimed(statement string) string {
+	if rest := attribution.ReplaceAllString(statement, ""); strings.Contains(rest, " ") {
+		return rest
+	}
+	return statement
+}
+
 // check judges a statement by the passages that it is cited to; nil when there are none.
 func (c *citer) check(statement string, chosen []choice) *verify.Verdict {
 	if len(chosen) == 0 {
@@ -322,7 +333,7 @@ func (c *citer) check(statement string, chosen []choice) *verify.Verdict {
 	for _, x := range chosen {
 		passages = append(passages, c.sources[x.source].Passage.ForRanking())
 	}
-	v := verify.Check(statement, passages)
+	v := verify.Check(claimed(statement), passages)
 	return &v
 }
 

@@ -156,3 +156,16 @@ func looseOf(c *citer) []Statement {
 	}
 	return all
 }
+
+func TestWhatIsClaimedIsNotThatTheDocumentsSayIt(t *testing.T) {
+	for statement, want := range map[string]string{
+		"The documents state that up to 10 days can be carried over.": "up to 10 days can be carried over.",
+		"According to the documents, the limit is 1,900 NOK.":         "the limit is 1,900 NOK.",
+		"The text also mentions a second plan.":                       "a second plan.",
+		"The documents must be kept for ten years.":                   "The documents must be kept for ten years.",
+		"The passages are open at night.":                             "The passages are open at night.",
+		"Up to 10 days can be carried over.":                          "Up to 10 days can be carried over.",
+	} {
+		require.Equal(t, want, claimed(statement))
+	}
+}

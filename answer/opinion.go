@@ -64,7 +64,7 @@ func (r *run) states(ctx context.Context, p prompt) error {
 	for i := range r.parts {
 		x := &r.parts[i]
 		group.Go(func() (err error) {
-			statement := r.text[x.start:x.end]
+			statement := claimed(r.text[x.start:x.end])
 			if x.stated, err = r.odds(ctx, p, fmt.Sprintf(statesQuestion, statement)); err != nil || len(x.cited) == 0 {
 				return err
 			}

@@ -332,9 +332,9 @@ func TestALargeModelIsAskedAboutEachStatement(t *testing.T) {
 			for _, c := range done.Citations {
 				read = append(read, done.Sources[c.Marker-1].Passage.ForRanking())
 			}
-			want := verify.Check(s.Text, read).Probability
+			want := verify.Check(claimed(s.Text), read).Probability
 			if judge {
-				want = verify.CheckAsked(s.Text, read, s.Stated).Probability
+				want = verify.CheckAsked(claimed(s.Text), read, s.Stated).Probability
 			}
 			require.InDelta(t, want, s.Checked, 1e-9)
 		}
