@@ -119,9 +119,11 @@ func ReadLabels(path string) ([]Label, error) {
 type Judgement struct {
 	Labelled     int     `json:"labelled"`
 	Draft        float64 `json:"unsupported_before"` // share of the draft's statements that people found unsupported
-	Kept         float64 `json:"unsupported_after"`  // the same of those that verification let pass
-	FalseAlarms  int     `json:"false_alarms"`       // supported statements that were taken out
-	Missed       int     `json:"missed"`             // unsupported ones that were let pass
+	Kept         float64 `json:"unsupported_after"`  // the same of those that stand in answers
+	Unmarked     float64 `json:"unsupported_sure"`   // the same of those that stand there without a mark of doubt
+	Marked       int     `json:"marked"`             // statements that stand there as doubtful
+	FalseAlarms  int     `json:"false_alarms"`       // supported statements that were taken out or withheld
+	Missed       int     `json:"missed"`             // unsupported ones that stand there
 	AUROCChecked float64 `json:"auroc_checked"`      // of the checker's probability
 }
 
@@ -132,7 +134,7 @@ func Judge(records []Answered, labels []Label) Judgement {
 		byID[records[i].ID] = &records[i]
 	}
 	var j Judgement
-	var bad, kept, keptBad float64
+	var bad, kept, keptBad, sure, sureBad float64
 	var rows []Scored
 	for _, l := range labels {
 		r := byID[l.ID]
@@ -143,15 +145,21 @@ func Judge(records []Answered, labels []Label) Judgement {
 		j.Labelled++
 		bad += number(wrong)
 		rows = append(rows, Scored{s.Checked, !wrong})
-		if s.Supported {
-			kept++
-			keptBad += number(wrong)
-			j.Missed += int(number(wrong))
-		} else {
+		if !s.Supported || r.Abstained {
 			j.FalseAlarms += int(number(!wrong))
+			continue
 		}
+		kept++
+		keptBad += number(wrong)
+		j.Missed += int(number(wrong))
+		if s.Doubtful {
+			j.Marked++
+			continue
+		}
+		sure++
+		sureBad += number(wrong)
 	}
-	j.Draft, j.Kept = bad/max(1, float64(j.Labelled)), keptBad/max(1, kept)
+	j.Draft, j.Kept, j.Unmarked = bad/max(1, float64(j.Labelled)), keptBad/max(1, kept), sureBad/max(1, sure)
 	if a := AUROC(rows); !math.IsNaN(a) {
 		j.AUROCChecked = a
 	}

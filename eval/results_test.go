@@ -120,12 +120,17 @@ func TestLabelsJudgeVerification(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{"id":"a","statement":0,"label":"supported"}
 {"id":"a","statement":1,"label":"supported"}
 {"id":"a","statement":1,"label":"unsupported"}
+{"id":"a","statement":2,"label":"unsupported"}
+{"id":"b","statement":0,"label":"supported"}
 `), 0o600))
 	labels, err := ReadLabels(path)
 	require.NoError(t, err)
-	require.Len(t, labels, 2, "a later label replaces an earlier one")
-	j := Judge([]Answered{{ID: "a", Statements: []StatementResult{{Supported: true, Checked: 0.9}, {Checked: 0.1}}}}, labels)
-	require.Equal(t, Judgement{Labelled: 2, Draft: 0.5, Kept: 0, AUROCChecked: 1}, j)
+	require.Len(t, labels, 4, "a later label replaces an earlier one")
+	j := Judge([]Answered{
+		{ID: "a", Statements: []StatementResult{{Supported: true, Checked: 0.9}, {Checked: 0.1}, {Supported: true, Doubtful: true, Checked: 0.5}}},
+		{ID: "b", Abstained: true, Statements: []StatementResult{{Supported: true, Checked: 0.8}}},
+	}, labels)
+	require.Equal(t, Judgement{Labelled: 4, Draft: 0.5, Kept: 0.5, Unmarked: 0, Marked: 1, FalseAlarms: 1, Missed: 1, AUROCChecked: 1}, j)
 }
 
 func TestDraftsAreChecked(t *testing.T) {

@@ -91,8 +91,8 @@ func (k evalReportCmd) Run(ctxBinding, *app) error {
 			return err
 		}
 		j := eval.Judge(results.Records, labels)
-		fmt.Printf("  labels %d: unsupported before verification %.3f, after %.3f; missed %d, false alarms %d; AUROC of the checker %.3f\n",
-			j.Labelled, j.Draft, j.Kept, j.Missed, j.FalseAlarms, j.AUROCChecked)
+		fmt.Printf("  labels %d: unsupported before verification %.3f, after %.3f, without a mark of doubt %.3f (%d marked); missed %d, false alarms %d; AUROC of the checker %.3f\n",
+			j.Labelled, j.Draft, j.Kept, j.Unmarked, j.Marked, j.Missed, j.FalseAlarms, j.AUROCChecked)
 	}
 	if k.Set != "" {
 		set, err := eval.Load(k.Set)
