@@ -78,10 +78,10 @@ func (r *run) askAgain(ctx context.Context, p prompt, near string) error {
 	return r.generate(ctx, p, "")
 }
 
-// minMisread is the share of statements without support from which an answer is written anew when it read another row of a table.
+// minMisread is the share of statements without support from which an answer is written anew when it read another row or column of a table.
 const minMisread = 0.5
 
-// reread asks once more when the draft was taken from another row of a table than the one that it is about, with the right row beside the question. The
+// reread asks once more when the draft was taken from another row or column of a table than the one that it is about, with the right row beside the question. The
 // reader sees what comes of it when it has been checked.
 func (r *run) reread(ctx context.Context, p prompt) error {
 	i := slices.IndexFunc(r.parts, func(x part) bool { return x.misread != nil })

@@ -91,7 +91,7 @@ func (r *run) answered(ctx context.Context) error {
 func (p *part) why() string {
 	switch {
 	case p.misread != nil:
-		return fmt.Sprintf("its source has %q in another row than %q", p.misread.Text, p.misread.Row)
+		return fmt.Sprintf("its source has %q in another %s than %q", p.misread.Text, p.misread.Kind, p.misread.Place)
 	case len(p.missing) > 0:
 		return fmt.Sprintf("no source holds the %s %q", p.missing[0].Kind, p.missing[0].Text)
 	case p.invented != "":
@@ -163,4 +163,7 @@ func (r *run) compose() {
 	}
 	a.Evidence.Bare = float64(bare) / float64(max(1, len(r.parts)))
 	a.Text = strings.TrimSpace(text.String())
+	if r.q.Unchecked && a.Text == "" { // nothing but the name of a place
+		a.Text = a.Draft
+	}
 }
