@@ -84,7 +84,8 @@ type part struct {
 	invented             string // a quotation in it that no source has
 	misread              *verify.Misplaced
 	verdict              *verify.Verdict
-	stated               float64 // log-odds by the model that the documents say it
+	stated               float64       // log-odds by the model that the documents say it
+	assumed              []verify.Fact // details that it has from the question alone; offsets from start
 }
 
 func newCiter(sources []Source, spare []retrieve.Scored, question string, computed []Computation) *citer {
@@ -196,6 +197,7 @@ func (c *citer) cite(named int) []Citation {
 		}
 	}
 	if len(chosen) > 0 {
+		p.assumed = c.assumed(statement)
 		c.text.WriteByte(' ')
 	} else {
 		p.misread = c.misread
@@ -369,6 +371,22 @@ func (c *citer) missing(statement string, spans []choice) []verify.Fact {
 		held.WriteString(p.Title + "\n" + p.Heading + "\n" + p.Path + "\n" + p.Text[x.start:x.end] + "\n")
 	}
 	return verify.Missing(statement, held.String(), c.question, c.results(statement)...)
+}
+
+// year is a number that reads like one.
+var year = regexp.MustCompile(`^(?:1\d|20)\d\d$`)
+
+// assumed returns the dates, years and names that a statement has from the question alone: no source holds them, and the question may be in error. Other
+// numbers of a question are conditions more often than claims: "after six years", where a table has "5 to 10 years".
+func (c *citer) assumed(statement string) []verify.Fact {
+	var held strings.Builder
+	for i := range c.sources {
+		p := &c.sources[i].Passage
+		held.WriteString(p.Title + "\n" + p.Heading + "\n" + p.Path + "\n" + p.Text + "\n")
+	}
+	return slices.DeleteFunc(verify.Missing(statement, held.String(), "", c.results(statement)...), func(f verify.Fact) bool {
+		return f.Kind != verify.DateFact && f.Kind != verify.NameFact && !(f.Kind == verify.NumberFact && year.MatchString(f.Text))
+	})
 }
 
 // results are the computed numbers that a statement may name: not those that it gives another unit.

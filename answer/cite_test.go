@@ -169,3 +169,26 @@ func TestWhatIsClaimedIsNotThatTheDocumentsSayIt(t *testing.T) {
 		require.Equal(t, want, claimed(statement))
 	}
 }
+
+func TestWhatOnlyTheQuestionHasIsAssumed(t *testing.T) {
+	const source = "The Scotland Act 1998 was passed by the Parliament of the United Kingdom. Employees of 5 to 10 years have a notice period of 2 months."
+	for _, x := range []struct {
+		question, statement string
+		assumed             []string
+	}{
+		{"Who passed the Scotland Act of 1988?", "The Scotland Act of 1988 was passed by the Parliament of the United Kingdom.", []string{"1988"}},
+		{"Who passed the Scotland Act of 1998?", "The Scotland Act of 1998 was passed by the Parliament of the United Kingdom.", nil},
+		{"What is the notice period of Petra Holm after six years?", "The notice period of Petra Holm after six years is 2 months.", []string{"Petra", "Holm"}},
+		{"What is the notice period after 6 years?", "The notice period after 6 years is 2 months.", nil},
+	} {
+		c := newCiter(sources(source), nil, x.question, nil)
+		c.push(x.statement + " [1]")
+		require.Len(t, c.parts, 1)
+		require.NotEmpty(t, c.parts[0].cited, x.statement)
+		var assumed []string
+		for _, f := range c.parts[0].assumed {
+			assumed = append(assumed, strings.Fields(f.Text)...)
+		}
+		require.Equal(t, x.assumed, assumed, x.statement)
+	}
+}

@@ -18,9 +18,21 @@ type Judged struct {
 	Support   float64       // share of its terms that the best span holds
 	Checked   float64       // probability that its sources support it, by verify.Check; 0 when it has none
 	Stated    float64       // log-odds by the model that the documents say it
+	Assumed   []verify.Fact // dates, years and names that it has from the question alone; with any it is doubtful
 	Missing   []verify.Fact // numbers, dates and names of it that its sources do not hold
 	Why       string        // it is not supported
 	Quotes    []string      // what it was cited to, removed or not
+}
+
+// Doubt says why a statement that stays is doubtful, or "".
+func (j *Judged) Doubt() string {
+	switch {
+	case !j.Doubtful:
+		return ""
+	case len(j.Assumed) > 0:
+		return fmt.Sprintf("only the question has the %s %q", j.Assumed[0].Kind, j.Assumed[0].Text)
+	}
+	return fmt.Sprintf("its sources may say something else (probability %.2f)", j.Checked)
 }
 
 // settle ends a generation: the draft's statements with their citations.
@@ -112,7 +124,7 @@ func (r *run) compose() {
 	a.Citations, a.Statements, a.Unsupported, a.Doubtful = nil, nil, nil, nil
 	for i := range r.parts {
 		p := &r.parts[i]
-		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Stated: p.stated, Missing: p.missing, Why: p.why()}
+		j := Judged{Text: r.text[p.start:p.end], Support: p.support, Stated: p.stated, Missing: p.missing, Assumed: p.assumed, Why: p.why()}
 		for _, c := range p.cited {
 			j.Quotes = append(j.Quotes, c.Quote)
 		}
@@ -120,7 +132,7 @@ func (r *run) compose() {
 			j.Checked = p.verdict.Probability
 		}
 		j.Supported = j.Why == ""
-		j.Doubtful = j.Supported && p.verdict != nil && !p.verdict.Sure
+		j.Doubtful = j.Supported && (p.verdict != nil && !p.verdict.Sure || len(p.assumed) > 0)
 		j.Removed = !j.Supported && !r.config.Keep && !r.q.Unchecked
 		a.Evidence.Support += p.support / float64(len(r.parts))
 		a.Evidence.Stated += p.stated / float64(len(r.parts))

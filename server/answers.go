@@ -105,7 +105,7 @@ func (s *Server) recordOf(a *answer.Answer) recordJSON {
 		r.Dropped = append(r.Dropped, droppedJSON{scoredOf(d.Scored), d.Why})
 	}
 	for _, j := range a.Statements {
-		r.Statements = append(r.Statements, statementFate{Text: j.Text, Supported: j.Supported, Doubtful: j.Doubtful, Removed: j.Removed, Support: j.Support, Why: j.Why})
+		r.Statements = append(r.Statements, statementFate{Text: j.Text, Supported: j.Supported, Doubtful: j.Doubtful, Removed: j.Removed, Support: j.Support, Why: j.Why + j.Doubt()})
 	}
 	return r
 }

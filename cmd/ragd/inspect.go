@@ -97,7 +97,7 @@ func printRecord(w io.Writer, a *answer.Answer) {
 		case !s.Supported:
 			verdict = "NOT SUPPORTED: " + s.Why
 		case s.Doubtful:
-			verdict = "doubtful"
+			verdict = "doubtful: " + s.Doubt()
 		}
 		fmt.Fprintf(w, "  %s\n      %s; words %.2f, stated %.2f, checked %.2f\n", s.Text, verdict, s.Support, s.Stated, s.Checked)
 		for _, q := range s.Quotes {
