@@ -147,7 +147,7 @@ func (r *run) inclination(ctx context.Context, p prompt) error {
 		return nil
 	}
 	refusal := r.engine.Tokenizer().Encode(Refusal, false, false)
-	values, err := r.engine.Score(ctx, p.tokens, refusal, r.q.Namespace)
+	values, err := r.score(ctx, p.tokens, refusal, r.q.Namespace)
 	if err != nil {
 		return fmt.Errorf("answer: score the refusal: %w", err)
 	}
@@ -179,7 +179,7 @@ func (r *run) lift(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	values, err := r.engine.Score(ctx, closed, draft, r.q.Namespace)
+	values, err := r.score(ctx, closed, draft, r.q.Namespace)
 	if err != nil {
 		return fmt.Errorf("answer: score the draft: %w", err)
 	}

@@ -2,8 +2,10 @@ package answer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,13 +28,31 @@ const minJudge = 1e9
 func (a *Answerer) yes(ctx context.Context, prompt []llm.Token, namespace string) (float64, error) {
 	var logs [2]float64
 	for i, word := range []string{"Yes", "No"} {
-		values, err := a.engine.Score(ctx, prompt, a.engine.Tokenizer().Encode(word, false, false), namespace)
+		values, err := a.score(ctx, prompt, a.engine.Tokenizer().Encode(word, false, false), namespace)
 		if err != nil {
 			return 0, fmt.Errorf("answer: ask the model about the documents: %w", err)
 		}
 		logs[i] = float64(values[0])
 	}
 	return logs[0] - logs[1], nil
+}
+
+// busyWait is how long a question to the model waits before it is put again when too many others wait.
+const busyWait = 50 * time.Millisecond
+
+// score is [llm.Engine.Score] for an answer that has been written: it is not given up because others wait.
+func (a *Answerer) score(ctx context.Context, prompt, continuation []llm.Token, namespace string) ([]float32, error) {
+	for {
+		values, err := a.engine.Score(ctx, prompt, continuation, namespace)
+		if !errors.Is(err, llm.ErrBusy) {
+			return values, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(busyWait):
+		}
+	}
 }
 
 // odds is what [Answerer.yes] says to a question about the passages of p. They are cached by then, so that it costs the tokens of the question.
@@ -55,12 +75,16 @@ func (r *run) holds(ctx context.Context, p prompt) error {
 	return err
 }
 
-// states asks the model of each statement whether the documents say it, all at once, and judges by the words and by that.
+// asksAtOnce is how many statements of one answer are asked about at a time: they share a pass over the weights, and leave room for other users.
+const asksAtOnce = 4
+
+// states asks the model of each statement whether the documents say it, some at a time, and judges by the words and by that.
 func (r *run) states(ctx context.Context, p prompt) error {
 	if !r.judge {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(asksAtOnce)
 	for i := range r.parts {
 		x := &r.parts[i]
 		group.Go(func() (err error) {

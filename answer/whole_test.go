@@ -367,3 +367,41 @@ func TestOddsAreThoseOfYesAgainstNo(t *testing.T) {
 	require.Contains(t, found, no)
 	require.InDelta(t, found[yes]-found[no], odds, 1e-3)
 }
+
+func TestAnAnswerIsNotGivenUpBecauseOthersWait(t *testing.T) {
+	e, err := llm.Open(modeltest.Path(t, "SmolLM2-135M-Instruct.Q4_1"), llm.Config{ContextTokens: 512, MaxSeqs: 1, MaxQueue: 1})
+	require.NoError(t, err)
+	defer e.Close()
+	a := New(passagesOf(), e, Config{})
+	prompt := e.Tokenizer().Encode("Once upon a time", true, false)
+	var streams []*llm.Stream
+	for {
+		stream, err := e.Generate(t.Context(), llm.Request{Prompt: prompt, MaxTokens: 400})
+		if err != nil {
+			require.ErrorIs(t, err, llm.ErrBusy)
+			break
+		}
+		streams = append(streams, stream)
+	}
+	type result struct {
+		values []float32
+		err    error
+	}
+	scored := make(chan result)
+	go func() {
+		values, err := a.score(t.Context(), prompt, prompt[:1], "")
+		scored <- result{values, err}
+	}()
+	for _, s := range streams {
+		s.Stop()
+		_, err := s.Text()
+		require.NoError(t, err)
+	}
+	r := <-scored
+	require.NoError(t, r.err)
+	require.Len(t, r.values, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = a.score(ctx, prompt, prompt[:1], "")
+	require.ErrorIs(t, err, context.Canceled)
+}
