@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -98,17 +97,20 @@ func (p *prompter) encode(messages []chat.Message) (prompt, error) {
 }
 
 // dotted is a word with a full stop inside, like a file's name.
-var dotted = regexp.MustCompile(`[\pL\pN]{2}[.!?]\pL`)
+var dotted = regexp.MustCompile(`[\pL\pN]+(?:[.!?][\pL\pN]+)*[.!?]\pL`)
 
-// grammar admits text whose markers name the sources, or refusal when it is not empty; an external engine has none.
+// grammar admits text whose markers name the sources, or refusal when it is not empty; an external engine has none. Words with a full stop inside are those
+// of the sources and the question.
 func (p *prompter) grammar(sources []Source, question, refusal string) *grammar.Grammar {
 	if p.vocab == nil {
 		return nil
 	}
-	inside := dotted.MatchString(question) || slices.ContainsFunc(sources, func(s Source) bool {
-		return dotted.MatchString(s.Passage.Title + "\n" + s.Passage.Heading + "\n" + s.Passage.Text)
-	})
-	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: len(sources), EverySentence: true, Refusal: refusal, Apart: !inside})
+	words := dotted.FindAllString(question, -1)
+	for i := range sources {
+		s := &sources[i].Passage
+		words = append(words, dotted.FindAllString(s.Title+"\n"+s.Heading+"\n"+s.Text, -1)...)
+	}
+	return grammar.Cited(p.vocab, grammar.CitedOptions{Passages: len(sources), EverySentence: true, Refusal: refusal, Dotted: words})
 }
 
 // check refuses a question that cannot fit whatever is retrieved.

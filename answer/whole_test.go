@@ -405,3 +405,23 @@ func TestAnAnswerIsNotGivenUpBecauseOthersWait(t *testing.T) {
 	_, err = a.score(ctx, prompt, prompt[:1], "")
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+func TestWordsWithAFullStopInsideAreThoseOfTheSources(t *testing.T) {
+	a := New(passagesOf(), small(t), Config{})
+	g := a.prompts.grammar(sources("It was cold.Many stayed. The parser is in parse.go, see www.example.com/docs.", "Nothing."), "What does main.rs do?", Refusal)
+	admits := func(text string) bool {
+		m := g.Matcher()
+		for _, token := range small(t).Tokenizer().Encode(text, false, false) {
+			if m.Accept(token) != nil {
+				return false
+			}
+		}
+		return true
+	}
+	for _, ok := range []string{"See parse.go. [1]", "See www.example.com/docs [1].", "The file main.rs parses [2].", "It is 3.5 m, e.g. in the U.S. [1]"} {
+		require.True(t, admits(ok), ok)
+	}
+	for _, glued := range []string{"It rained.According to the documents", "It rained._then it stopped", "It rained.then it stopped", "See other.go"} {
+		require.False(t, admits(glued), glued)
+	}
+}

@@ -166,7 +166,7 @@ func (w wordPart) next(r rune, solid bool) wordPart {
 		}
 		return plainWord
 	case r >= 0x80:
-		if unicode.IsLetter(r) {
+		if unicode.IsLetter(r) || unicode.IsNumber(r) {
 			return plainWord
 		}
 		return wordStart

@@ -14,10 +14,10 @@ type CitedOptions struct {
 	// Refusal is the one sentence without a marker that may be the answer, so that the model can abstain; nothing may
 	// follow it. Empty: there is none.
 	Refusal string
-	// Apart says that no word has a full stop inside, like "ragd.go" or "example.com": then a letter cannot follow a full
-	// stop directly. A model that wants to begin its next sentence where only a marker can follow would otherwise sometimes
-	// leave out the space: "It rained.It snowed".
-	Apart bool
+	// Dotted are the words that may have a full stop inside, like "ragd.go" or "example.com". In no other word can a letter
+	// follow a full stop directly, abbreviations aside: a model that wants to begin its next sentence where only a marker can
+	// follow would otherwise leave out the space ("It rained.It snowed") and never write a marker.
+	Dotted []string
 	// Quotes makes «…» the marks of verbatim quotes: between them the model can only write text of these passages, whole
 	// words, and after them comes the marker of a passage that contains it: «It rained» [1]. Nil: they are ordinary
 	// characters. The number of its passages replaces Passages.
@@ -38,7 +38,7 @@ const (
 // after common abbreviations, single letters and list numbers do not end one. After a sentence without a marker only a
 // marker can follow.
 func Cited(v *Vocab, o CitedOptions) *Grammar {
-	c := &cited{passages: min(max(o.Passages, 0), maxPassages), quotes: o.Quotes, apart: o.Apart}
+	c := &cited{passages: min(max(o.Passages, 0), maxPassages), quotes: o.Quotes, dotted: newDotted(o.Dotted)}
 	if o.Quotes != nil {
 		c.passages = min(o.Quotes.Passages(), maxPassages)
 	}
@@ -54,7 +54,7 @@ type cited struct {
 	passages int
 	strict   bool
 	refusal  string
-	apart    bool // a letter does not follow a full stop directly
+	dotted   dotted
 	closing  bool // the refusal ends a sentence, so it cannot begin a longer answer
 	quotes   *Quotes
 }
@@ -69,7 +69,7 @@ type spot struct {
 	hard   bool // the sentence has ended for certain: its full stop needs no space after it
 	word   wordPart
 	rune   partialRune
-	number int // of an unfinished marker
+	number int // of an unfinished marker; within text the node of a dotted word, 0 for none
 	said   int // bytes of the refusal so far; -1: the text is no refusal
 }
 
@@ -233,20 +233,26 @@ func (c *cited) char(p spot, r rune) spot {
 		p.mode, p.solid = text, p.solid || !isSpace(r)
 		return p
 	}
+	node := c.dotted.step(p, r)
 	switch p.mode {
 	case text:
-		return p.write(r)
+		p = p.write(r)
 	case stop:
-		if isOpener(r) || isLetter(r) && (r >= unspacedFrom || c.apart && (p.cited || p.word == plainWord || p.word >= firstAbbreviation)) {
+		if isOpener(r) || isLetter(r) && node == 0 {
 			return spot{}
 		}
-		return p.decide(r)
+		p = p.decide(r)
 	case after:
-		return p.leave(r)
+		p = p.leave(r)
 	case gap:
-		return p.begin(r)
+		p = p.begin(r)
+	default:
+		return spot{} // need: only a marker
 	}
-	return spot{} // need: only a marker
+	if p.number = 0; p.mode == text || p.mode == stop {
+		p.number = node
+	}
+	return p
 }
 
 // open begins a marker.

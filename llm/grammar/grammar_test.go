@@ -162,7 +162,7 @@ func TestChoice(t *testing.T) {
 const refusal = "I cannot find this in the documents."
 
 func TestCitedStrict(t *testing.T) {
-	g := Cited(testVocab(), CitedOptions{Passages: 12, EverySentence: true, Refusal: refusal})
+	g := Cited(testVocab(), CitedOptions{Passages: 12, EverySentence: true, Refusal: refusal, Dotted: []string{"ragd.go"}})
 	for _, ok := range []string{
 		"It rained [1].", "It rained. [1]", "It rained.[1]", "It rained [1]", " It rained [1].", "It rained. [1][2]", "It rained. [1] [12]",
 		"It rained [1]. Then it stopped [2].", "It rained. [1] Then it stopped. [2]", "It rained [1]! Really? [2]",
@@ -188,12 +188,13 @@ func TestCitedStrict(t *testing.T) {
 }
 
 func TestCitedApart(t *testing.T) {
-	g := Cited(testVocab(), CitedOptions{Passages: 3, EverySentence: true, Apart: true, Refusal: refusal})
-	for _, ok := range []string{"It rained. [1]", "It rained.[1]", "Pi is 3.14 [1].", "Mr. Smith, e.g. in the U.S. last year. [1] Yes [2].", "He said \"yes.\" [1]", "It rained [1]. Then [2].", "A U.S.-based firm (in 3.5 m) won. [1]", "• It rained. [1]\n• It stopped. [2]",
+	g := Cited(testVocab(), CitedOptions{Passages: 3, EverySentence: true, Refusal: refusal, Dotted: []string{"main.go", "www.example.com", "Node.js", "plain"}})
+	for _, ok := range []string{"See main.go [1].", "See cmd/main.go. [1]", "See (www.example.com) [1].", "Node.js and node.js run it [1].", "See main.go. [1] See Node.js [2].",
+		"It ended in main. [1]", "It rained. [1]", "It rained.[1]", "Pi is 3.14 [1].", "Mr. Smith, e.g. in the U.S. last year. [1] Yes [2].", "He said \"yes.\" [1]", "It rained [1]. Then [2].", "A U.S.-based firm (in 3.5 m) won. [1]", "• It rained. [1]\n• It stopped. [2]",
 		"It rained... [1]", "Ж.Ж [1]", refusal} {
 		require.True(t, accepts(g, ok), ok)
 	}
-	for _, bad := range []string{"It rained.(a lot) [1]", "• It rained.• It stopped. [1]", "It rained.- It stopped. [1]", "It rained.(1) [1]", "See ragd.go [1].", "It rained.Then it stopped. [1]", "It rained._then it stopped. [1]", "It was 2026.Then it stopped. [1]", "It rained [1].Then [2].", "In.then [1]"} {
+	for _, bad := range []string{"It rained.(a lot) [1]", "• It rained.• It stopped. [1]", "It rained.- It stopped. [1]", "It rained.(1) [1]", "See ragd.go [1].", "See domain.go [1].", "See main.py [1].", "See example.com [1].", "It ran in main.It stopped. [1]", "Node.Js [1]", "plain.text [1]", "It rained.Then it stopped. [1]", "It rained._then it stopped. [1]", "It was 2026.Then it stopped. [1]", "It rained [1].Then [2].", "In.then [1]"} {
 		require.False(t, accepts(g, bad), bad)
 	}
 	requireMask(t, g.Matcher())
@@ -280,6 +281,7 @@ func TestMaskEqualsAccept(t *testing.T) {
 	require.NoError(t, err)
 	for name, g := range map[string]*Grammar{
 		"strict":   Cited(v, CitedOptions{Passages: 12, EverySentence: true, Refusal: refusal}),
+		"dotted":   Cited(v, CitedOptions{Passages: 12, EverySentence: true, Refusal: refusal, Dotted: []string{"ragd.go", "a.in.the", "5.rain", "it.S"}}),
 		"optional": Cited(v, CitedOptions{Passages: 12, Refusal: "No"}),
 		"choice":   choice,
 	} {
