@@ -155,7 +155,7 @@ func (r *reader) addWord(w string) {
 		return
 	}
 	if r.language.stem != nil && len(w) > 2 && len(w) <= maxTermBytes && !strings.ContainsAny(w, "0123456789") {
-		w = r.language.stem(w, true)
+		w = r.language.stemOf(w)
 	}
 	r.add(fold(w))
 }

@@ -2,9 +2,12 @@ package analysis_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/kljensen/snowball/english"
+	"github.com/kljensen/snowball/french"
 	"github.com/stretchr/testify/require"
 
 	"ragd/retrieve/analysis"
@@ -122,4 +125,29 @@ func BenchmarkTerms(b *testing.B) {
 	for b.Loop() {
 		analysis.Terms(text, "en")
 	}
+}
+
+// Stems are those of their word and language, also where words share a slot of the memory for stems and several texts are read at once.
+func TestStemsAreRemembered(t *testing.T) {
+	words := make([]string, 40_000) // more than there is room for
+	for i := range words {
+		for n := i*i + 1; n > 0; n /= 26 {
+			words[i] += string(rune('a' + n%26))
+		}
+		words[i] += "ions"
+	}
+	var readers sync.WaitGroup
+	for code, stem := range map[string]func(string, bool) string{"en": english.Stem, "fr": french.Stem} {
+		readers.Go(func() {
+			for range 2 {
+				for _, word := range words {
+					if got := analysis.Terms(word, code); len(got) != 1 || got[0] != stem(word, true) {
+						t.Errorf("%s: the stem of %q is %q, want %q", code, word, got, stem(word, true))
+						return
+					}
+				}
+			}
+		})
+	}
+	readers.Wait()
 }

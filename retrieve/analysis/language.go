@@ -1,8 +1,10 @@
 package analysis
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/kljensen/snowball/english"
@@ -34,6 +36,29 @@ var languages = map[string]*language{
 	"it": {nil, set("a ad al alla che con da dal del della di e gli ha i il in la le lo nel nella non o per più si sono su un una")},
 	"pt": {nil, set("a ao as com da das de do dos e em na nas no nos não o os ou para pela pelo por que se sua um uma é")},
 	"nl": {nil, set("aan als bij dat de die dit door een en er had heeft het hij ik in is je maar met na niet nog of om ook op over te uit van voor was wat we zijn ze zich")},
+}
+
+// stems remembers stems: stemming is most of the work of reading a text, and most words of a text have been in it before. A slot holds the last of the
+// words that share it; all slots together take some 4 MB.
+var stems [1 << 15]atomic.Pointer[stemmed]
+
+type stemmed struct {
+	language   *language
+	word, stem string
+}
+
+var stemSeed = maphash.MakeSeed()
+
+// stemOf returns the stem of a word in a language that has them.
+func (l *language) stemOf(word string) string {
+	slot := &stems[maphash.String(stemSeed, word)%uint64(len(stems))]
+	if s := slot.Load(); s != nil && s.language == l && s.word == word {
+		return s.stem
+	}
+	word = strings.Clone(word) // not the whole text with it
+	s := &stemmed{language: l, word: word, stem: l.stem(word, true)}
+	slot.Store(s)
+	return s.stem
 }
 
 // stemRussian reads ё as е, as most people write it; the stemmer knows only the latter.
