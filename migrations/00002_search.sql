@@ -6,7 +6,7 @@
 -- vector in the row up to 4000 dimensions, else the exact scan would fetch each one from the side table. The column has no dimension, because
 -- corpora may be embedded by different models.
 --
--- There is no vector index here: an exact scan is complete, and takes 9 ms of CPU for 20k vectors of 384 dimensions. Above store.exactLimit rows
+-- There is no vector index here: an exact scan is complete, and takes 9 ms of CPU for 20k vectors of 384 dimensions. Above 20,000 rows
 -- store.Maintain creates, for each space,
 --   CREATE INDEX passage_vectors_hnsw_S ON passage_vectors USING hnsw ((embedding::halfvec(D)) halfvec_cosine_ops) WHERE space = S
 -- with pgvector's m=16, ef_construction=64: 1.1 kB and 0.45 ms of CPU a row to build, 1.4 ms a row to insert into later.

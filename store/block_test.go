@@ -43,7 +43,7 @@ func FuzzBlock(f *testing.F) {
 			return
 		}
 		ps, decodeErr := decodeBlock(nil, data)
-		s := scorer{n: 10, average: 5, pages: map[int64]*scorePage{}}
+		s := newScorer(size{passages: 10, terms: 50})
 		err := s.add(termBlocks{documents: 3, blocks: [][]byte{data}})
 		require.Equal(t, decodeErr == nil, err == nil)
 		if err != nil || !slices.IsSortedFunc(ps, byPassage) {
@@ -61,7 +61,7 @@ func FuzzBlock(f *testing.F) {
 }
 
 func TestTopKeepsTheBest(t *testing.T) {
-	s := scorer{n: 5000, average: 10, pages: map[int64]*scorePage{}}
+	s := newScorer(size{passages: 5000, terms: 50_000})
 	var ps []posting
 	for i := range int64(5000) {
 		ps = append(ps, posting{passage: 1 + i*7, count: uint32(1 + (i*7919)%100), length: 10})

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -30,11 +29,24 @@ func idf(n, df int64) float64 {
 
 // scorer adds up BM25 for the passages of posting lists.
 type scorer struct {
-	n       int64              // passages that the statistics count: those in the corpora, or the allowed ones
-	narrow  bool               // the statistics count the allowed passages
-	average float64            // their length in terms
-	allowed map[int64]struct{} // nil: all
-	pages   map[int64]*scorePage
+	n            int64              // passages that the statistics count: those in the corpora, or the allowed ones
+	narrow       bool               // the statistics count the allowed passages
+	short, slope float64            // what the count of a term is weighed against: short, and slope for each term of the passage
+	allowed      map[int64]struct{} // nil: all
+	pages        map[int64]*scorePage
+}
+
+func newScorer(counted size) *scorer {
+	return &scorer{n: counted.passages, short: bm25K1 * (1 - bm25B), slope: bm25K1 * bm25B / counted.average(), pages: map[int64]*scorePage{}}
+}
+
+// weight is more than what a term that documents passages have adds to any score.
+func (s *scorer) weight(documents int64) float64 { return idf(s.n, documents) * (bm25K1 + 1) }
+
+// part is what a term adds to the score of a passage of length terms that has it count times.
+func (s *scorer) part(weight float64, count, length uint64) float64 {
+	tf := float64(count)
+	return weight * tf / (tf + s.short + float64(s.slope*float64(length))) // the conversion forbids a fused multiplication: one result on every machine
 }
 
 // scorePage holds the scores of 2^pageBits passages with neighbouring ids. Postings come in ascending order of ids, so that a page is looked up
@@ -52,22 +64,16 @@ func (s *scorer) add(t termBlocks) error {
 			return err
 		}
 	}
-	weight := idf(s.n, documents) * (bm25K1 + 1)
-	short, slope := bm25K1*(1-bm25B), bm25K1*bm25B/s.average
+	weight := s.weight(documents)
 	page, pageID := (*scorePage)(nil), int64(-1)
 	for _, data := range t.blocks {
 		passage := int64(0)
-		for len(data) > 0 {
-			delta, n1 := binary.Uvarint(data)
-			count, n2 := binary.Uvarint(data[max(n1, 0):])
-			length, n3 := binary.Uvarint(data[max(n1, 0)+max(n2, 0):])
-			if n1 <= 0 || n2 <= 0 || n3 <= 0 {
+		for at := 0; at < len(data); {
+			delta, count, length, next := readPosting(data, at)
+			if passage += int64(delta); next < 0 || passage < 0 || count|length > math.MaxUint32 {
 				return errDamaged
 			}
-			data = data[n1+n2+n3:]
-			if passage += int64(delta); passage < 0 || count|length > math.MaxUint32 {
-				return errDamaged
-			}
+			at = next
 			if s.allowed != nil {
 				if _, ok := s.allowed[passage]; !ok {
 					continue
@@ -80,8 +86,7 @@ func (s *scorer) add(t termBlocks) error {
 					s.pages[id] = page
 				}
 			}
-			tf := float64(count)
-			page[passage&(1<<pageBits-1)] += weight * tf / (tf + short + slope*float64(length))
+			page[passage&(1<<pageBits-1)] += s.part(weight, count, length)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (s *Store) Maintain(ctx context.Context, keep Retention) error {
 
 // buildGraphs creates the HNSW index of each space that has outgrown the exact scan. Building does not stop readers or writers.
 func (s *Store) buildGraphs(ctx context.Context) error {
-	rows, err := s.pool.Query(ctx, `SELECT v.space, e.dim, count(*) FROM passage_vectors v JOIN embedding_spaces e ON e.id = v.space GROUP BY v.space, e.dim HAVING count(*) > $1`, s.exactLimit)
+	rows, err := s.pool.Query(ctx, `SELECT v.space, e.dim, count(*) FROM passage_vectors v JOIN embedding_spaces e ON e.id = v.space GROUP BY v.space, e.dim HAVING count(*) > $1`, s.exact)
 	if err != nil {
 		return err
 	}

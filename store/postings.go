@@ -18,8 +18,7 @@ type indexed struct {
 	counts []int16
 }
 
-// indexedAtOnce is how many passages go into the lexical index together. The more, the fewer blocks are written twice; the terms of a hundred thousand
-// passages would take half a gigabyte.
+// indexedAtOnce is how many passages are read together: the terms of a hundred thousand would take half a gigabyte.
 const indexedAtOnce = 4096
 
 // eachIndexed calls fn with the passages of a version in the order of their ids, some at a time, and returns how many there are.
@@ -52,16 +51,45 @@ type block struct {
 	postings []posting
 }
 
-// addPostings puts passages into the lexical index of a corpus, whose row the caller has locked.
-func addPostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, ps []indexed) error {
-	added := map[string][]posting{}
+// gathered are postings that go into the lexical index together.
+type gathered struct {
+	lists    map[string][]posting
+	postings int
+	counted  byLanguage
+}
+
+// byLanguage is how much text there is of each language.
+type byLanguage map[string]size
+
+func (b byLanguage) add(p indexed) {
+	n := b[p.lang]
+	b[p.lang] = size{passages: n.passages + 1, terms: n.terms + int64(p.length)}
+}
+
+// gatheredAtOnce is how many postings are gathered, of some 10,000 passages. Each flush writes the last block of every term that it has, and most terms
+// of a text are rare ones: the more that is gathered, the fewer blocks are written twice. A posting takes 16 bytes.
+const gatheredAtOnce = 1 << 20
+
+func (g *gathered) add(ps []indexed) {
+	if g.lists == nil {
+		g.lists, g.counted = map[string][]posting{}, byLanguage{}
+	}
 	for _, p := range ps {
 		for i, term := range p.terms {
-			added[term] = append(added[term], posting{passage: p.id, count: uint32(p.counts[i]), length: uint32(p.length)})
+			g.lists[term] = append(g.lists[term], posting{passage: p.id, count: uint32(p.counts[i]), length: uint32(p.length)})
 		}
+		g.postings += len(p.terms)
+		g.counted.add(p)
+	}
+}
+
+// addPostings puts what is gathered into the lexical index of a corpus, whose row the caller has locked.
+func addPostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, g *gathered) error {
+	if len(g.counted) == 0 {
+		return nil
 	}
 	// In the order of the index, so that neighbouring rows are touched together.
-	terms := slices.Sorted(maps.Keys(added))
+	terms := slices.Sorted(maps.Keys(g.lists))
 	tails, err := readBlocks(ctx, tx, `SELECT b.term, b.block, b.data FROM unnest($3::text[]) AS t(term)
 		CROSS JOIN LATERAL (SELECT * FROM postings p WHERE p.tenant = $1 AND p.corpus = $2 AND p.term = t.term ORDER BY p.block DESC LIMIT 1) b`,
 		tenant, corpus, terms)
@@ -74,7 +102,10 @@ func addPostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, ps
 	}
 	var changed []block
 	for _, term := range terms {
-		list, number := added[term], int32(0)
+		list, number := g.lists[term], int32(0)
+		if !slices.IsSortedFunc(list, byPassage) { // versions that were saved at the same time have ids that mix
+			slices.SortFunc(list, byPassage)
+		}
 		if tail, ok := tailOf[term]; ok {
 			number = tail.number
 			if len(tail.postings) < blockPostings {
@@ -91,7 +122,7 @@ func addPostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, ps
 	if err := writeBlocks(ctx, tx, tenant, corpus, changed); err != nil {
 		return err
 	}
-	return countLanguages(ctx, tx, tenant, corpus, ps, 1)
+	return countLanguages(ctx, tx, tenant, corpus, g.counted, 1)
 }
 
 // removePostings takes passages, in the order of their ids, out of the lexical index of a corpus, whose row the caller has locked. It reads only the
@@ -100,9 +131,10 @@ func removePostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64,
 	if len(ps) == 0 {
 		return nil
 	}
-	gone, terms := map[int64]bool{}, map[string]bool{}
+	gone, terms, counted := map[int64]bool{}, map[string]bool{}, byLanguage{}
 	for _, p := range ps {
 		gone[p.id] = true
+		counted.add(p)
 		for _, term := range p.terms {
 			terms[term] = true
 		}
@@ -123,7 +155,7 @@ func removePostings(ctx context.Context, tx pgx.Tx, tenant string, corpus int64,
 	if err := writeBlocks(ctx, tx, tenant, corpus, changed); err != nil {
 		return err
 	}
-	return countLanguages(ctx, tx, tenant, corpus, ps, -1)
+	return countLanguages(ctx, tx, tenant, corpus, counted, -1)
 }
 
 func readBlocks(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]block, error) {
@@ -176,21 +208,15 @@ func writeBlocks(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, bl
 	return nil
 }
 
-// countLanguages adds passages to the statistics of a corpus (sign 1) or takes them away (sign -1).
-func countLanguages(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, ps []indexed, sign int64) error {
-	type total struct{ passages, terms int64 }
-	totals := map[string]total{}
-	for _, p := range ps {
-		t := totals[p.lang]
-		totals[p.lang] = total{t.passages + sign, t.terms + sign*int64(p.length)}
-	}
-	for _, lang := range slices.Sorted(maps.Keys(totals)) {
-		t := totals[lang]
+// countLanguages adds passages, counted by language, to the statistics of a corpus (sign 1) or takes them away (sign -1).
+func countLanguages(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, counted byLanguage, sign int64) error {
+	for _, lang := range slices.Sorted(maps.Keys(counted)) {
+		passages, terms := sign*counted[lang].passages, sign*counted[lang].terms
 		// The row is there when something is taken away: INSERT alone would be stopped by the table's check of negative numbers.
 		tag, err := tx.Exec(ctx, `UPDATE corpus_languages SET passages = passages + $4, terms = terms + $5 WHERE tenant = $1 AND corpus = $2 AND lang = $3`,
-			tenant, corpus, lang, t.passages, t.terms)
+			tenant, corpus, lang, passages, terms)
 		if err == nil && tag.RowsAffected() == 0 {
-			_, err = tx.Exec(ctx, `INSERT INTO corpus_languages (tenant, corpus, lang, passages, terms) VALUES ($1, $2, $3, $4, $5)`, tenant, corpus, lang, t.passages, t.terms)
+			_, err = tx.Exec(ctx, `INSERT INTO corpus_languages (tenant, corpus, lang, passages, terms) VALUES ($1, $2, $3, $4, $5)`, tenant, corpus, lang, passages, terms)
 		}
 		if err != nil {
 			return fmt.Errorf("count passages: %w", err)

@@ -210,6 +210,9 @@ func enliven(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, versio
 	if len(versions) == 0 {
 		return nil
 	}
+	if err := reusePlans(ctx, tx); err != nil {
+		return err
+	}
 	tag, err := tx.Exec(ctx, `INSERT INTO passage_vectors (tenant, passage, corpus, document, space, lang, embedding)
 		SELECT $1, p.id, $3, v.document, v.space, p.lang, s.embedding FROM document_versions v
 		JOIN passages p ON p.tenant = v.tenant AND p.version = v.id
@@ -239,17 +242,15 @@ func enliven(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, versio
 
 // indexAll puts the passages of versions into the lexical index and returns how many there are.
 func indexAll(ctx context.Context, tx pgx.Tx, tenant string, corpus int64, versions []int64) (n int, err error) {
-	var waiting []indexed
+	var g gathered
 	flush := func() error {
-		slices.SortFunc(waiting, func(a, b indexed) int { return cmp.Compare(a.id, b.id) }) // versions that were saved at the same time have ids that mix
-		err := addPostings(ctx, tx, tenant, corpus, waiting)
-		waiting = waiting[:0]
+		err := addPostings(ctx, tx, tenant, corpus, &g)
+		g = gathered{}
 		return err
 	}
 	for _, version := range versions {
 		m, err := eachIndexed(ctx, tx, tenant, version, func(ps []indexed) error {
-			waiting = append(waiting, ps...)
-			if len(waiting) < indexedAtOnce {
+			if g.add(ps); g.postings < gatheredAtOnce {
 				return nil
 			}
 			return flush()

@@ -144,6 +144,9 @@ func (s *Store) SavePassages(ctx context.Context, job *ingest.Job, ps []ingest.P
 		if _, err := tx.Exec(ctx, `DELETE FROM passages WHERE tenant = $1 AND version = $2`, job.Tenant, job.Version); err != nil {
 			return err
 		}
+		if err := reusePlans(ctx, tx); err != nil {
+			return err
+		}
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"passages"}, []string{"tenant", "version", "seq", "start_byte", "end_byte", "page", "tokens", "lang", "heading", "context", "text", "terms", "counts", "length", "personal"}, rows)
 		if err != nil {
 			return err
@@ -186,6 +189,9 @@ func (s *Store) SaveVectors(ctx context.Context, job *ingest.Job, seqs []int, vs
 	}
 	state := job.State
 	err := s.owned(ctx, job, "save vectors of", func(tx pgx.Tx) error {
+		if err := reusePlans(ctx, tx); err != nil {
+			return err
+		}
 		// xmax is 0 for a row that was not there before.
 		return tx.QueryRow(ctx, `WITH saved AS (
 				INSERT INTO staged_vectors (tenant, version, seq, embedding) SELECT $1, $2, * FROM unnest($3::integer[], $4::halfvec[])

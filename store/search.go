@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,19 +22,26 @@ import (
 
 // reader answers searches within the transactions that read makes for what a filter selects.
 type reader struct {
-	read       func(context.Context, retrieve.Filter, func(pgx.Tx) error) error
-	exactLimit int64 // vectors up to which a scan of all is the better plan
+	read func(context.Context, retrieve.Filter, func(pgx.Tx) error) error
+	limits
 }
 
-// exactLimit: 20,000 vectors of 384 dimensions take 9 ms of CPU, and the result is complete whatever the filter.
-const exactLimit = 20_000
+// limits say from where on more is done to read less.
+type limits struct {
+	exact  int64 // vectors up to which a scan of all is the better plan
+	plain  int64 // passages up to which all postings of a question are read at once
+	blocks int   // of postings that are read, about, between two looks at whether the rest can be left out
+}
+
+// exact: 20,000 vectors of 384 dimensions take 9 ms of CPU, and the result is complete whatever the filter. plain and blocks: docs/decisions/0031.
+var ordinary = limits{exact: 20_000, plain: 200_000, blocks: 512}
 
 // Snapshot calls fn with an index on which every call sees the same state of the database, the primary. Its calls take turns; it is not to be used
 // after fn.
 func (s *Store) Snapshot(ctx context.Context, fn func(retrieve.Index) error) error {
 	return s.read(ctx, func(tx pgx.Tx) error {
 		var turn sync.Mutex
-		return fn(reader{exactLimit: s.exactLimit, read: func(_ context.Context, _ retrieve.Filter, fn func(pgx.Tx) error) error {
+		return fn(reader{limits: s.limits, read: func(_ context.Context, _ retrieve.Filter, fn func(pgx.Tx) error) error {
 			turn.Lock()
 			defer turn.Unlock()
 			return fn(tx)
@@ -204,7 +212,7 @@ func (r reader) Dense(ctx context.Context, q embed.Vector, k int, f retrieve.Fil
 			return fmt.Errorf("the question's vector has %d dimensions, the corpora were embedded by %s with %d: %w", len(q), sc.model, sc.dim, ErrIndexMismatch)
 		}
 		where, vector := conditionOf(sc, f), pgvector.NewHalfVector(q)
-		if sc.passages > r.exactLimit {
+		if sc.passages > r.exact {
 			if hits, err = nearestByGraph(ctx, tx, sc, where, vector, k); err != nil || len(hits) == k {
 				return err
 			}
@@ -267,11 +275,7 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 		if err != nil || sc.passages == 0 || k <= 0 {
 			return err
 		}
-		terms, err := blocksOf(ctx, tx, sc, questionTerms(clean(q), sc.languages, f.Languages))
-		if err != nil || len(terms) == 0 {
-			return err
-		}
-		s := scorer{n: sc.counted.passages, average: sc.counted.average(), pages: map[int64]*scorePage{}}
+		terms, s := questionTerms(clean(q), sc.languages, f.Languages), newScorer(sc.counted)
 		if where := conditionOf(sc, f); len(where.args) > corporaArgs {
 			if s.allowed, err = admitted(ctx, tx, where); err != nil {
 				return err
@@ -281,12 +285,21 @@ func (r reader) Lexical(ctx context.Context, q string, k int, f retrieve.Filter)
 				s.n = int64(len(s.allowed))
 			}
 		}
-		for _, t := range terms {
+		k := int(min(int64(k), sc.passages))
+		if sc.passages > r.plain && !s.narrow { // the filter's own statistics need every posting
+			hits, err = r.rarestFirst(ctx, tx, sc, terms, s, k)
+			return err
+		}
+		blocks, err := blocksOf(ctx, tx, sc, terms)
+		if err != nil || len(blocks) == 0 {
+			return err
+		}
+		for _, t := range blocks {
 			if err := s.add(t); err != nil {
 				return err
 			}
 		}
-		hits = s.top(int(min(int64(k), sc.passages)))
+		hits = s.top(k)
 		return nil
 	})
 	return hits, wrap("lexical search", err)
@@ -307,7 +320,7 @@ func questionTerms(q string, languages, filter []string) []string {
 	return slices.Compact(terms)
 }
 
-// blocksOf reads the posting blocks of terms.
+// blocksOf reads the posting blocks of terms, the rarest term first.
 func blocksOf(ctx context.Context, tx pgx.Tx, sc scope, terms []string) ([]termBlocks, error) {
 	rows, err := tx.Query(ctx, `SELECT term, count, data FROM postings WHERE tenant = $1 AND corpus = ANY ($2) AND term = ANY ($3) ORDER BY term, corpus, block`,
 		sc.tenant, sc.corpora, terms)
@@ -328,6 +341,7 @@ func blocksOf(ctx context.Context, tx pgx.Tx, sc scope, terms []string) ([]termB
 		data = nil // Scan would reuse it
 		return nil
 	})
+	slices.SortStableFunc(found, func(a, b termBlocks) int { return cmp.Compare(a.documents, b.documents) })
 	return found, err
 }
 

@@ -58,7 +58,7 @@ func Open(ctx context.Context, url string, logger *slog.Logger) (*Store, error) 
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
 	s := &Store{pool: pool, logger: logger}
-	s.reader = reader{read: s.search, exactLimit: exactLimit}
+	s.reader = reader{read: s.search, limits: ordinary}
 	return s, nil
 }
 
@@ -227,6 +227,13 @@ func (s *Store) tx(ctx context.Context, fn func(pgx.Tx) error) error {
 		}
 		return err
 	}
+}
+
+// reusePlans lets the checks of foreign keys in the rest of a transaction that writes many rows reuse their plans: as connections are configured, each
+// row's check would be planned anew, which takes longer than the check and the row together.
+func reusePlans(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SET LOCAL plan_cache_mode = auto`)
+	return err
 }
 
 // read runs fn in one read-only transaction that sees one snapshot. Such a transaction never waits and never has to be repeated.

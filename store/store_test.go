@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +88,15 @@ func (l loader) Delete(t testing.TB, tenant string, id retrieve.DocumentID) {
 
 func TestIndex(t *testing.T) {
 	indextest.Run(t, func(t *testing.T) indextest.Loader { return loader{open(t)} })
+}
+
+// The same promises hold when the lexical leg reads the rarest terms first.
+func TestIndexRarestFirst(t *testing.T) {
+	indextest.Run(t, func(t *testing.T) indextest.Loader {
+		s := open(t)
+		s.SetPlainLimits(0, 0)
+		return loader{s}
+	})
 }
 
 // The same promises hold when the dense leg goes through an HNSW index.
@@ -247,6 +259,43 @@ func TestReindexEqualsIncremental(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrIndexMismatch)
 	require.NoError(t, s.Reindex(ctx, "", "c"))
 	require.Equal(t, before, search())
+}
+
+// Reading the rarest terms first, and only what can still matter of the others, finds what reading everything finds, to the last bit of each score.
+func TestRarestFirstFindsTheSame(t *testing.T) {
+	ctx := context.Background()
+	s := open(t)
+	r := rand.New(rand.NewPCG(5, 6))
+	words := func(n int) string {
+		var text []string
+		for range n {
+			// Half of the vocabulary's logarithm: a few words in nearly all passages, most in one or two.
+			text = append(text, fmt.Sprintf("w%dx", int(math.Exp(r.Float64()*math.Log(20_000)))))
+		}
+		return strings.Join(text, " ")
+	}
+	for i := range 24 { // 20 documents; four are replaced
+		d := page(fmt.Sprintf("folder%d/doc%d", i%2, i%20))
+		d.Corpus = fmt.Sprintf("c%d", i%3)
+		if i >= 20 {
+			d.Corpus = fmt.Sprintf("c%d", (i-20)%3)
+		}
+		for range 150 {
+			d.Passages = append(d.Passages, indextest.Passage{Text: words(30 + r.IntN(60)), Language: "en", Vector: unit(0)})
+		}
+		loader{s}.Load(t, d)
+	}
+	filters := []retrieve.Filter{{}, {Corpora: []string{"c1"}}, {PathPrefix: "folder1"}, {Languages: []string{"en"}}}
+	for i := range 300 {
+		q, k, f := words(1+i%9), []int{1, 10, 100, 5000}[i%4], filters[r.IntN(len(filters))]
+		s.SetPlainLimits(1<<40, 0)
+		want, err := s.Lexical(ctx, q, k, f)
+		require.NoError(t, err)
+		s.SetPlainLimits(0, []int{0, 8, 64}[i%3])
+		got, err := s.Lexical(ctx, q, k, f)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%q, %d of %+v", q, k, f)
+	}
 }
 
 func TestMixedIndexesAreRefused(t *testing.T) {
