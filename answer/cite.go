@@ -105,6 +105,9 @@ func newCiter(sources []Source, spare []retrieve.Scored, question string, comput
 
 // push takes newly generated text and returns what of it can be shown, with the citations that it completed.
 func (c *citer) push(text string) (string, []Citation) {
+	if c.repeats {
+		return "", nil
+	}
 	c.draft.WriteString(text)
 	text = c.held + text
 	shown := c.text.Len()
@@ -132,6 +135,7 @@ func (c *citer) push(text string) (string, []Citation) {
 		fresh = append(fresh, c.cite(named)...)
 		text = text[len(m[0]):]
 		if c.repeats {
+			c.held = "" // the beginning of this marker
 			return c.text.String()[shown:], fresh
 		}
 	}
