@@ -183,7 +183,11 @@ func (r *run) hopeless(ctx context.Context, ranked []retrieve.Scored) (string, e
 		return "no passage was found for the question", nil
 	}
 	r.answer.Evidence = evidenceOf(r.answer.Query, ranked)
-	if e := r.answer.Evidence; e.Read && e.Top < float64(r.config.MinRelevance) {
+	hopeless, err := r.aboutSomethingElse(ctx, ranked)
+	if err != nil {
+		return "", err
+	}
+	if e := r.answer.Evidence; hopeless {
 		return fmt.Sprintf("the best of %d passages is not about the question (relevance %.1f, needed %.1f)", len(ranked), e.Top, r.config.MinRelevance), nil
 	}
 	if r.q.Given != nil {
@@ -196,6 +200,21 @@ func (r *run) hopeless(ctx context.Context, ranked []retrieve.Scored) (string, e
 	}
 	r.answer.Evidence.Unknown = float64(len(unknown))
 	return "the documents nowhere mention " + strings.Join(unknown, ", "), nil
+}
+
+// aboutSomethingElse reports passages that have nothing to do with the question, by the cross-encoder. A passage with a table or several headings may read
+// like something else as a whole, so that a sentence or row of it may speak for it.
+func (r *run) aboutSomethingElse(ctx context.Context, ranked []retrieve.Scored) (bool, error) {
+	e, needed := &r.answer.Evidence, float64(r.config.MinRelevance)
+	if !e.Read || e.Top >= needed {
+		return false, nil
+	}
+	sources := make([]Source, len(ranked))
+	for i := range ranked {
+		sources[i].Scored = ranked[i]
+	}
+	sentence, err := r.nearest(ctx, sources)
+	return sentence == "" || e.Nearest < needed, err
 }
 
 // write lets the model answer, asks again when it refuses what the passages seem to hold, and judges the whole.

@@ -425,3 +425,29 @@ func TestWordsWithAFullStopInsideAreThoseOfTheSources(t *testing.T) {
 		require.False(t, admits(glued), glued)
 	}
 }
+
+// rows is a cross-encoder that finds a question answered by what holds a word.
+type rows string
+
+func (w rows) Score(_ context.Context, _ string, texts []string) ([]float32, error) {
+	logits := make([]float32, len(texts))
+	for i := range texts {
+		if logits[i] = -6; strings.Contains(texts[i], string(w)) && !strings.Contains(texts[i], "\n") {
+			logits[i] = 1
+		}
+	}
+	return logits, nil
+}
+
+func TestARowSpeaksForItsPassage(t *testing.T) {
+	f := passagesOf("# Garage\n\nWe open at eight.\n\n| Job | Price | Duration |\n|---|---|---|\n| Chain replacement | 420 | 1 hour |\n| Brake adjustment | 90 | 45 minutes |")
+	low := float32(-4.6)
+	f.ranked[0].Rerank = &low
+	for word, hopeless := range map[string]bool{"Chain replacement": false, "Helicopter": true} {
+		r := &run{Answerer: New(f, small(t), Config{Cross: rows(word)}), q: Question{Text: "How much does a chain replacement cost?"}}
+		require.NoError(t, r.prepare())
+		reason, err := r.hopeless(t.Context(), f.ranked)
+		require.NoError(t, err)
+		require.Equal(t, hopeless, reason != "", reason)
+	}
+}

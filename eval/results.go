@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -41,7 +43,7 @@ func OpenResults[T any](path string, h Header) (*Results[T], error) {
 	case err != nil:
 		return nil, err
 	case !sameHeader(have.Header, h):
-		return nil, fmt.Errorf("eval: %s was begun with other settings (%v, now %v): use another file, or remove it", path, have.Header, h)
+		return nil, fmt.Errorf("eval: %s was begun with other settings (%s): use another file, or remove it", path, difference(have.Header, h))
 	default:
 		r.Records = have.Records
 	}
@@ -71,6 +73,27 @@ func (r *Results[T]) rewrite(path string) error {
 		return err
 	}
 	return os.Rename(path+".part", path)
+}
+
+// difference names what two headers do not share.
+func difference(a, b Header) string {
+	var parts []string
+	differ := func(name, was, is string) {
+		if was != is {
+			parts = append(parts, fmt.Sprintf("%s %q, now %q", name, was, is))
+		}
+	}
+	differ("kind", a.Kind, b.Kind)
+	differ("set", a.Set, b.Set)
+	names := maps.Clone(a.Settings)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, b.Settings)
+	for _, name := range sortedKeys(names) {
+		differ(name, a.Settings[name], b.Settings[name])
+	}
+	return strings.Join(parts, "; ")
 }
 
 func sameHeader(a, b Header) bool {
@@ -163,7 +186,7 @@ func ReadResults[T any](path string) (*Results[T], error) {
 			r.Records = append(r.Records, record)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("eval: %s:%d: %w", path, n, err)
+			return nil, fmt.Errorf("eval: %s:%d: %w; remove the line, and its question is asked again", path, n, err)
 		}
 	}
 }

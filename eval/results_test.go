@@ -32,7 +32,7 @@ func TestResultsGoOnAfterAKill(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, again.Records, 2)
 	_, err = OpenResults[Answered](path, Header{Kind: "answers", Set: "s"})
-	require.ErrorContains(t, err, "other settings")
+	require.ErrorContains(t, err, `other settings (model "m", now "")`)
 }
 
 func searched(id string, right int) Searched {

@@ -39,6 +39,9 @@ search has ended. docs/decoding.md explains it.`
 }
 
 func (k askCmd) Run(ctx ctxBinding, a *app) error {
+	if strings.TrimSpace(strings.Join(k.Question, " ")) == "" {
+		return fmt.Errorf("%w: the question is empty: ragd ask How many vacation days do I have?", errUsage)
+	}
 	answerer, err := a.openAnswerer(ctx)
 	if err != nil {
 		return err

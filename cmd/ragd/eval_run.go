@@ -38,6 +38,9 @@ func (evalRunCmd) Help() string {
 }
 
 func (k evalRunCmd) Run(ctx ctxBinding, a *app) error {
+	if k.Parallel < 1 {
+		return fmt.Errorf("%w: --parallel must be 1 or more", errUsage)
+	}
 	set, corpus, gold, err := k.open(ctx, a)
 	if err != nil {
 		return err
