@@ -35,15 +35,26 @@ func (r *run) nearest(ctx context.Context, sources []Source) (string, error) {
 	return sentences[best], nil
 }
 
-// sentencesAbout returns the sentences of the sources that share most terms with the question, at most maxNearest, each once and on one line.
+// sentencesAbout returns the sentences of the sources that share most terms with the question, at most maxNearest, each once and on one line. A row of a
+// table stands behind the table's header: alone it says nothing.
 func sentencesAbout(question string, sources []Source) []string {
 	want := analysis.Terms(question, "en")
 	cover := map[string]float64{}
 	var all []string
 	for i := range sources {
-		text := sources[i].Passage.Text
+		text, header := sources[i].Passage.Text, ""
 		for _, s := range sentence.Split(text) {
 			line := strings.Join(strings.Fields(text[s.Start:s.End]), " ")
+			switch {
+			case !strings.HasPrefix(line, "|"):
+				header = ""
+			case strings.Trim(line, "|-: ") == "":
+				continue
+			case header == "":
+				header = line
+			default:
+				line = header + " " + line
+			}
 			if _, again := cover[line]; again || line == "" || givesOrders(line, question) {
 				continue
 			}

@@ -451,3 +451,10 @@ func TestARowSpeaksForItsPassage(t *testing.T) {
 		require.Equal(t, hopeless, reason != "", reason)
 	}
 }
+
+func TestARowIsReadWithItsHeader(t *testing.T) {
+	all := sentencesAbout("What does a chain cost?", sources("# Garage\n\n| Job | Price |\n|---|---|\n| Chain | 420 |\n| Brake | 90 |\n\nOpen at eight."))
+	require.Contains(t, all, "| Job | Price | | Chain | 420 |")
+	require.Contains(t, all, "Open at eight.")
+	require.NotContains(t, all, "| Chain | 420 |")
+}
