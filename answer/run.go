@@ -155,6 +155,15 @@ func (r *run) prepare() error {
 	if r.q.Text == "" {
 		return fmt.Errorf("%w: the question is empty", ErrInvalid)
 	}
+	for i, t := range append([]Turn{{Question: r.q.Text}}, r.q.History...) {
+		if strings.ContainsRune(t.Question+t.Answer, 0) {
+			where := "the question"
+			if i > 0 {
+				where = fmt.Sprintf("turn %d of the history", i)
+			}
+			return fmt.Errorf("%w: %s holds a NUL character: send it as text", ErrInvalid, where)
+		}
+	}
 	if r.q.Passages <= 0 {
 		r.q.Passages = r.config.Passages
 	}

@@ -458,3 +458,16 @@ func TestARowIsReadWithItsHeader(t *testing.T) {
 	require.Contains(t, all, "Open at eight.")
 	require.NotContains(t, all, "| Chain | 420 |")
 }
+
+func TestNULIsNoText(t *testing.T) {
+	a := New(passagesOf("Nothing."), small(t), Config{})
+	for want, q := range map[string]Question{
+		"the question holds a NUL":          {Text: "hotel\x00limit?"},
+		"turn 2 of the history holds a NUL": {Text: "And in Oslo?", History: []Turn{{"Where?", "Here."}, {"What?", "\x00"}}},
+	} {
+		for _, err := range a.Answer(t.Context(), q) {
+			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
