@@ -220,7 +220,7 @@ func TestPageAnswersAndShowsTheExactSource(t *testing.T) {
 	require.Equal(t, "Source 1: Leave, page 2", eval[string](b, `document.querySelector(".chip").getAttribute("aria-label")`))
 	require.Equal(t, "1Leave, page 2", b.text(".cited"), "a source that is cited twice stands there once")
 	require.Equal(t, "😀 It is fun.", eval[string](b, `[...CSS.highlights.get("unsupported")].map((r) => r.startContainer.data.slice(r.startOffset, r.endOffset)).join("|")`))
-	require.Contains(t, b.text("article"), "No passage supports the part that is underlined.")
+	require.Contains(t, b.text("article"), "No passage supports the part that is underlined with dots.")
 	require.Equal(t, "Ask the 人事部", eval[string](b, `[...CSS.highlights.get("doubtful")].map((r) => r.startContainer.data.slice(r.startOffset, r.endOffset)).join("|")`))
 	require.Contains(t, b.text("article"), "Read the source of the part that is underlined with dashes: it may say something else.")
 	b.picture("answer")

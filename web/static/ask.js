@@ -129,7 +129,7 @@ function newTurn(question) {
     finish(a) {
       article.classList.toggle("abstained", a.abstained);
       end(a.abstained ? el("p", { className: "hint", textContent: `Why: ${a.reason}.` }) : cited(a.citations),
-        a.unsupported.length ? el("p", { className: "hint", textContent: "No passage supports the part that is underlined." }) : "",
+        a.unsupported.length ? el("p", { className: "hint", textContent: "No passage supports the part that is underlined with dots." }) : "",
         a.doubtful.length ? el("p", { className: "hint", textContent: "Read the source of the part that is underlined with dashes: it may say something else." }) : "",
         a.query === a.question ? "" : el("p", { className: "hint", textContent: `Searched for: ${a.query}` }), a.id ? judge(a.id) : "", inspect(a));
       underline(reply, a);
