@@ -134,6 +134,11 @@ func (a *Answer) Read() []Source {
 	return a.Sources[:n]
 }
 
+// Doubts reports whether the statement that c cites is doubtful.
+func (a *Answer) Doubts(c *Citation) bool {
+	return slices.ContainsFunc(a.Doubtful, func(d Statement) bool { return d.Start == c.Start })
+}
+
 // Answerer answers questions. Build it with [New].
 type Answerer struct {
 	retriever Retriever

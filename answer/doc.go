@@ -13,6 +13,7 @@
 //  5. Text from documents and users never becomes a control token (see llm/chat).
 //  6. A statement whose numbers, dates or names stand in none of its sources, or that its sources do not support, is taken out of the answer or, by
 //     Config.Keep, stays without a marker and is listed in Answer.Unsupported; it is never silently kept.
+//     One that its sources may contradict stays with its markers and is listed in Answer.Doubtful.
 //     A sentence of a document that gives the model orders supports nothing.
 //  7. What a reader was shown, after the last Event.Replaced if there was one, equals Answer.Text.
 //  8. A calculation is exact, and each of its operands is a number of a source or of the question.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,8 +93,7 @@ func (r *run) states(ctx context.Context, p prompt) error {
 			}
 			var read []string
 			for _, c := range x.cited {
-				i := slices.IndexFunc(r.answer.Sources, func(s Source) bool { return s.Marker == c.Marker })
-				read = append(read, r.answer.Sources[i].Passage.ForRanking())
+				read = append(read, r.answer.Sources[c.Marker-1].Passage.ForRanking())
 			}
 			v := verify.CheckAsked(statement, read, x.stated)
 			x.verdict = &v

@@ -192,12 +192,10 @@ func (r *run) hopeless(ctx context.Context, ranked []retrieve.Scored) (string, e
 		return "no passage was found for the question", nil
 	}
 	r.answer.Evidence = evidenceOf(r.answer.Query, ranked)
-	hopeless, err := r.aboutSomethingElse(ctx, ranked)
-	if err != nil {
+	if other, err := r.aboutSomethingElse(ctx, ranked); err != nil {
 		return "", err
-	}
-	if e := r.answer.Evidence; hopeless {
-		return fmt.Sprintf("the best of %d passages is not about the question (relevance %.1f, needed %.1f)", len(ranked), e.Top, r.config.MinRelevance), nil
+	} else if other {
+		return fmt.Sprintf("the best of %d passages is not about the question (relevance %.1f, needed %.1f)", len(ranked), r.answer.Evidence.Top, r.config.MinRelevance), nil
 	}
 	if r.q.Given != nil {
 		return "", nil

@@ -180,8 +180,7 @@ func (t toolbox) ask(ctx context.Context, _ *mcp.CallToolRequest, in askInput) (
 			t.server.charge(ctx, t.key, a.Usage.PromptTokens+a.Usage.OutputTokens)
 			out.Answer, out.Abstained = a.Text, a.Abstained
 			for _, c := range a.Citations {
-				doubtful := slices.ContainsFunc(a.Doubtful, func(d answer.Statement) bool { return d.Start == c.Start })
-				out.Citations = append(out.Citations, toolCitations{Marker: c.Marker, PassageID: int64(c.Passage), Corpus: c.Corpus, Path: c.Path, Page: c.Page, Quote: c.Quote, Doubtful: doubtful})
+				out.Citations = append(out.Citations, toolCitations{Marker: c.Marker, PassageID: int64(c.Passage), Corpus: c.Corpus, Path: c.Path, Page: c.Page, Quote: c.Quote, Doubtful: a.Doubts(&c)})
 			}
 		}
 	}

@@ -4,7 +4,7 @@
 //
 // # Invariants
 //
-//  1. [Check] is a function of its arguments; it asks no model.
+//  1. [Check] and [CheckAsked] are functions of their arguments; they ask no model. What one said is an argument.
 //  2. A number, date or name of a statement that stands neither in the evidence nor in the question is reported with its place, whatever the
 //     probability.
 //  3. [InOtherRows] reports only what a table says for certain of its rows and columns; whatever may explain a number otherwise excuses it.
@@ -15,6 +15,7 @@
 //
 // # Source
 //
-// Citation recall and precision by entailment: Gao et al., "Enabling Large Language Models to Generate Text with Citations", EMNLP 2023. Log-probability
-// lift as a sign of grounding: Cohen-Wang et al., "ContextCite", NeurIPS 2024. Coverage by copied fragments: Grusky et al., "Newsroom", NAACL 2018.
+// Citation recall and precision by entailment: Gao et al., "Enabling Large Language Models to Generate Text with Citations", EMNLP 2023. The
+// probability of one word as a model's judgement: Kadavath et al., "Language Models (Mostly) Know What They Know", 2022. Coverage by copied fragments: Grusky
+// et al., "Newsroom", NAACL 2018.
 package verify

@@ -81,10 +81,7 @@ func printSources(w io.Writer, a *answer.Answer) {
 		fmt.Fprintf(w, "\n  (%s)\n", a.Reason)
 		return
 	}
-	printed, doubtful := map[string]bool{}, map[int]bool{}
-	for _, d := range a.Doubtful {
-		doubtful[d.Start] = true
-	}
+	printed := map[string]bool{}
 	for _, c := range a.Citations {
 		key := fmt.Sprintf("%d %d", c.Marker, c.SourceStart)
 		if printed[key] {
@@ -95,7 +92,7 @@ func printSources(w io.Writer, a *answer.Answer) {
 		if c.Page > 0 {
 			where += fmt.Sprintf(", page %d", c.Page)
 		}
-		if doubtful[c.Start] {
+		if a.Doubts(&c) {
 			where += " (read it: it may say something else)"
 		}
 		fmt.Fprintf(w, "\n  [%d] %s\n      “%s”\n", c.Marker, where, strings.Join(strings.Fields(c.Quote), " "))
